@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * A resolved scenario: every key has a value, and the table in scenario_keys.c says for each where the
+ * default comes from. JSON in, plain C values out; nothing here refers to a backend.
+ */
+#ifndef DUALPATH_INPUT_SCENARIO_H
+#define DUALPATH_INPUT_SCENARIO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/card.h"
+#include "model/gpu.h"
+#include "model/timing.h"
+
+enum scheduler_kind { SCHEDULER_ADAPTIVE, SCHEDULER_ROUND_ROBIN };
+enum path_policy { PATH_SHORTER_QUEUE, PATH_PREFILL, PATH_DECODE, PATH_ROUND_ROBIN };
+enum fidelity { FIDELITY_AUTO, FIDELITY_LAYER };
+enum arrival_kind { ARRIVAL_OFFLINE, ARRIVAL_POISSON, ARRIVAL_RECORDED };
+
+struct storage_profile {
+    char name[64];
+    double latency_median_s;   /* per I/O, lognormal; 0 = none */
+    double latency_sigma;
+    double efficiency_max;     /* share of the SNIC's line rate reached by very large I/O */
+    double half_size_bytes;    /* I/O size at which half of efficiency_max is reached: e = max * s/(s+half) */
+    uint32_t reads_in_service; /* FIFO server of this many reads, processor sharing among them */
+    uint32_t writes_in_service;
+    double cluster_Bps;        /* aggregate limit of the storage cluster; 0 = none */
+    char source[256];
+};
+
+struct scenario_cluster {
+    uint32_t prefill_nodes, decode_nodes, gpus_per_node;
+    struct gpu_profile gpu;
+    double cnic_Bps;       /* goodput of one compute NIC, each direction */
+    double snic_Bps;       /* line rate of one node's storage NIC */
+    double dram_Bps;       /* half-duplex: reads + writes */
+    uint64_t dram_buffer_bytes; /* KV staging buffer per node */
+    uint64_t hbm_bytes;    /* per GPU; 0 = the GPU profile's */
+    struct storage_profile storage;
+};
+
+struct scenario_system {
+    char preset[32];
+    bool layerwise, dual_path, free_transfers; /* free_transfers: the oracle */
+    enum scheduler_kind scheduler;
+    enum path_policy path_policy;
+    enum fidelity fidelity;
+    double quota_s;           /* predicted attention time per forward and GPU */
+    double alpha_s, beta_s;   /* horizons of the read-queue and token limits */
+    double fetch_period_s;    /* leaders' fetch */
+    double message_latency_s; /* control plane, one way */
+    double scheduler_cost_s;  /* central scheduler's work per assignment, charged in virtual time */
+    double transfer_latency_s; /* RDMA post to completion, beyond the bytes' own time */
+    uint32_t prefill_ep_gpus, decode_ep_gpus; /* EP group sizes in GPUs; 1 = no expert parallelism */
+    uint32_t block_tok;       /* tokens per KV block */
+    double hbm_reserve_frac;  /* of HBM, for activations and the runtime */
+};
+
+struct scenario_workload {
+    char trace[256];       /* path, or a generator's name: "deepseek-coding" */
+    char format[32];       /* "" = detect */
+    uint64_t max_len_tok;  /* trajectories are cut here; 0 = the model's context limit */
+    uint32_t agents;       /* 0 = as many as the trace has sessions */
+    enum arrival_kind arrival;
+    double aps;            /* agents per second, Poisson */
+    double append_scale, generation_scale, tool_latency_scale;
+    uint32_t trace_block_tok; /* 0 = the trace's own */
+    bool tolerant;
+};
+
+struct scenario_slo {
+    double ttft_s, tpot_s;
+};
+
+struct scenario_cost {
+    double gpu_hour_usd;
+};
+
+struct scenario {
+    char path[256];
+    char sha256[65]; /* of the canonical resolved scenario */
+    uint64_t seed, tie_seed;
+    struct model_card model;
+    struct timing_config timing;
+    struct scenario_cluster cluster;
+    struct scenario_system system;
+    struct scenario_workload workload;
+    struct scenario_slo slo;
+    struct scenario_cost cost;
+};
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What the simulator knows of a GPU: peaks and the kernel efficiencies reached on it. */
+#ifndef DUALPATH_MODEL_GPU_H
+#define DUALPATH_MODEL_GPU_H
+
+#include <stdint.h>
+
+struct gpu_profile {
+    char name[64];
+    double bf16_flops, fp8_flops; /* dense peak, FLOP/s; fp8 = bf16 where the GPU has no FP8 */
+    double hbm_Bps;
+    double hbm_bytes;
+    double nic_Bps;               /* compute NIC that ships with it, for the I/O-compute ratio */
+    /* Fractions of peak (or of bandwidth) reached; see scenarios/gpus/(name).json for the source of each. */
+    double mfu_attention_prefill; /* FlashAttention / MLA core */
+    double mfu_indexer_prefill;   /* DSA indexer, of the FP8 peak */
+    double mfu_sparse_prefill;    /* DSA sparse core */
+    double mfu_gemm;              /* dense projections, large m */
+    double mfu_grouped_gemm;      /* experts, >= 1024 tokens per GPU */
+    double hbm_efficiency;        /* decode: reached share of hbm_Bps */
+    char source[256];
+};
+
+#endif
