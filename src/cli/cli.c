@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+int cli_bad_input(const struct err *err)
+{
+    char text[1400];
+    err_format(err, text, sizeof(text));
+    fprintf(stderr, "dualpath: %s\n", text);
+    return EXIT_BAD_INPUT;
+}
+
+int cli_usage(const char *command, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fprintf(stderr, "dualpath %s: ", command);
+    vfprintf(stderr, fmt, ap);
+    fprintf(stderr, "\nTry 'dualpath %s --help'.\n", command);
+    va_end(ap);
+    return EXIT_BAD_INPUT;
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifndef DUALPATH_CLI_COMMANDS_H
+#define DUALPATH_CLI_COMMANDS_H
+
+#include "cli/cli.h"
+
+/* Every command, in the order of the help text; ends with a row whose name is NULL. */
+extern const struct command cli_commands[];
+
+#endif
