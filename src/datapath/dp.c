@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "datapath/dp.h"
+
+#include <assert.h>
+#include <errno.h>
+
+static bool op_is_sound(const struct dp_op *op)
+{
+    if (op->in_flight || !op->done || op->part_bytes == 0 || op->parts_total == 0 ||
+        op->parts_ready > op->parts_total || op->traffic_class >= DP_N_CLASSES) {
+        return false;
+    }
+    switch (op->kind) {
+    case DP_STORAGE_READ:
+        return op->dst.tier == DP_DRAM;
+    case DP_STORAGE_WRITE:
+        return op->src.tier == DP_DRAM;
+    case DP_COPY:
+        return op->src.node != op->dst.node || op->src.gpu != op->dst.gpu ||
+               op->src.tier != op->dst.tier;
+    }
+    return false;
+}
+
+int dp_submit(struct dp *dp, struct dp_op *op)
+{
+    if (!op_is_sound(op)) {
+        return -EINVAL;
+    }
+    op->parts_done = 0;
+    op->status = 0;
+    op->in_flight = true;
+    int rc = dp->ops->submit(dp, op);
+    if (rc) {
+        op->in_flight = false;
+        return rc;
+    }
+    struct dp_account *a = &dp->accounts[op->traffic_class];
+    a->ops_in++;
+    a->bytes_in += dp_op_bytes(op);
+    dp->n_in_flight++;
+    return 0;
+}
+
+void dp_feed(struct dp *dp, struct dp_op *op, uint32_t parts_ready)
+{
+    assert(op->in_flight && parts_ready <= op->parts_total);
+    if (parts_ready > op->parts_ready) {
+        op->parts_ready = parts_ready;
+        dp->ops->feed(dp, op);
+    }
+}
+
+void dp_cancel(struct dp *dp, struct dp_op *op)
+{
+    if (op->in_flight) {
+        dp->ops->cancel(dp, op);
+    }
+}
+
+void dp_backend_progress(struct dp *dp, struct dp_op *op, uint32_t parts_done)
+{
+    (void)dp;
+    assert(op->in_flight && parts_done <= op->parts_ready);
+    if (parts_done <= op->parts_done) {
+        return;
+    }
+    op->parts_done = parts_done;
+    if (op->progress && parts_done >= op->notify_at) {
+        op->progress(op);
+    }
+}
+
+void dp_backend_done(struct dp *dp, struct dp_op *op, int status)
+{
+    assert(op->in_flight); /* exactly once */
+    assert(status != 0 || op->parts_ready == op->parts_total);
+    struct dp_account *a = &dp->accounts[op->traffic_class];
+    a->ops_out++;
+    if (status == 0) {
+        dp_backend_progress(dp, op, op->parts_total);
+        a->bytes_out += dp_op_bytes(op);
+    } else {
+        a->bytes_failed += dp_op_bytes(op);
+    }
+    dp->n_in_flight--;
+    op->status = status;
+    op->in_flight = false;
+    op->done(op);
+}
+
+const char *dp_class_name(enum dp_class traffic_class)
+{
+    static const char *const names[DP_N_CLASSES] = {
+        [DP_CLASS_READ] = "read",   [DP_CLASS_LOAD] = "load",       [DP_CLASS_STORE] = "store",
+        [DP_CLASS_ADMIT] = "admit", [DP_CLASS_PERSIST] = "persist",
+    };
+    return names[traffic_class];
+}

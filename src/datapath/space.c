@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "datapath/space.h"
+
+#include <assert.h>
+#include <errno.h>
+
+static void grant(struct loop_timer *t)
+{
+    struct space *s = container_of(t, struct space, grant_timer);
+    struct list *first;
+    while ((first = list_first(&s->waiters))) {
+        struct space_claim *claim = container_of(first, struct space_claim, node);
+        if (claim->amount > s->capacity - s->used) {
+            return;
+        }
+        list_remove(first);
+        s->used += claim->amount;
+        s->taken_total += claim->amount;
+        s->peak = s->used > s->peak ? s->used : s->peak;
+        claim->granted(claim);
+    }
+}
+
+void space_init(struct space *s, struct loop *loop, uint64_t capacity)
+{
+    *s = (struct space){.loop = loop, .capacity = capacity};
+    list_init(&s->waiters);
+    loop_timer_init(&s->grant_timer, grant);
+}
+
+int space_ask(struct space *s, struct space_claim *claim)
+{
+    if (claim->amount > s->capacity) {
+        return -ENOSPC;
+    }
+    list_add_tail(&s->waiters, &claim->node);
+    if (!loop_armed(&s->grant_timer)) {
+        loop_post(s->loop, &s->grant_timer);
+    }
+    return 0;
+}
+
+void space_give(struct space *s, uint64_t amount)
+{
+    assert(amount <= s->used);
+    s->used -= amount;
+    s->given_total += amount;
+    if (!list_empty(&s->waiters) && !loop_armed(&s->grant_timer)) {
+        loop_post(s->loop, &s->grant_timer);
+    }
+}

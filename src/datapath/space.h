@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Room in a memory of fixed size (a node's DRAM buffer, a GPU's HBM), granted strictly first come first
+ * served: a large request at the head is never overtaken, so nobody starves. Grants come from the loop.
+ */
+#ifndef DUALPATH_DATAPATH_SPACE_H
+#define DUALPATH_DATAPATH_SPACE_H
+
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/loop.h"
+
+struct space {
+    struct loop *loop;
+    uint64_t capacity, used, peak; /* in the unit of the owner: bytes, or token blocks */
+    uint64_t taken_total, given_total;
+    struct list waiters;
+    struct loop_timer grant_timer;
+};
+
+struct space_claim {
+    uint64_t amount;
+    void (*granted)(struct space_claim *claim);
+    struct list node;
+};
+
+void space_init(struct space *s, struct loop *loop, uint64_t capacity);
+
+/* Asks for claim->amount <= capacity; granted() is called from the loop, once. Returns 0, or -ENOSPC when
+ * the amount can never fit. */
+int space_ask(struct space *s, struct space_claim *claim);
+
+/* Gives back part or all of what was granted. */
+void space_give(struct space *s, uint64_t amount);
+
+#endif

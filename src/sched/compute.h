@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The compute port: forwards of prefill engines and the decode loop of decode engines.
+ *
+ * A forward is a stream like a dp_op: it consumes the KV of a layer only after compute_feed() has said
+ * that the layer's KV is in the GPU, and reports layers whose new KV exists. All engines of an
+ * expert-parallel (EP) group take part in every forward of the group, with an empty batch if they have
+ * nothing to do; the backend keeps them in step at every layer.
+ *
+ * Decoding is one loop per EP group that never stops while a sequence is in it: sequences join and leave
+ * at step boundaries, every sequence gets one token per step.
+ *
+ * Completion is exactly once, from the event loop.
+ */
+#ifndef DUALPATH_SCHED_COMPUTE_H
+#define DUALPATH_SCHED_COMPUTE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct compute_item {
+    uint32_t request;
+    uint32_t cached_tok; /* context before this chunk: hits and earlier chunks */
+    uint32_t new_tok;    /* tokens of this chunk */
+};
+
+struct compute_forward {
+    /* Set by the engine. */
+    uint32_t group;  /* EP group of the prefill side, 0-based */
+    uint32_t rank;   /* position in the group */
+    uint32_t engine; /* prefill engine, 0-based over all nodes */
+    const struct compute_item *items;
+    uint32_t n_items;
+    uint32_t layers_total;
+    uint32_t layers_ready; /* layers whose KV is in the GPU; raised by compute_feed() only */
+    void (*progress)(struct compute_forward *f);
+    uint32_t notify_at; /* progress() once layers_done >= notify_at; the callee raises it */
+    void (*done)(struct compute_forward *f);
+
+    /* Set by the backend. */
+    uint32_t layers_done;
+    int status;
+    bool in_flight;
+    uint64_t submit_ns, start_ns, done_ns;
+    double attention_ns; /* this engine's own attention time in the forward */
+    uint64_t private_words[4];
+};
+
+struct compute_sequence {
+    /* Set by the engine. */
+    uint32_t engine; /* decode engine, 0-based over all nodes */
+    uint32_t request;
+    uint32_t context_tok; /* tokens of KV when it joins */
+    uint32_t notify_at;   /* notify() once steps_done >= notify_at; the callee raises it or leaves */
+    void (*notify)(struct compute_sequence *s);
+
+    /* Set by the backend. */
+    uint32_t steps_done; /* tokens generated since it joined */
+    bool joined;
+    uint64_t private_words[6];
+};
+
+struct compute_port;
+
+struct compute_port_ops {
+    const char *name;
+    int (*forward)(struct compute_port *port, struct compute_forward *f);
+    void (*feed)(struct compute_port *port, struct compute_forward *f);
+    int (*join)(struct compute_port *port, struct compute_sequence *s);
+    void (*leave)(struct compute_port *port, struct compute_sequence *s);
+};
+
+struct compute_port {
+    const struct compute_port_ops *ops;
+};
+
+/* Joins f's engine to the next forward of its group. Returns 0, or negative errno. */
+int compute_forward(struct compute_port *port, struct compute_forward *f);
+
+/* Raises f->layers_ready; f must be in flight. */
+void compute_feed(struct compute_port *port, struct compute_forward *f, uint32_t layers_ready);
+
+/* Adds a sequence to its group's decode loop, from the next step boundary on. 0 or negative errno. */
+int compute_join(struct compute_port *port, struct compute_sequence *s);
+
+/* Takes it out; from inside notify() at once, else at the next step boundary. */
+void compute_leave(struct compute_port *port, struct compute_sequence *s);
+
+/* For backends, from the loop only. */
+void compute_backend_progress(struct compute_forward *f, uint32_t layers_done);
+void compute_backend_done(struct compute_forward *f, int status);
+
+#endif

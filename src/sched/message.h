@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The message port: everything that the client, the central scheduler and the node agents tell each
+ * other. Messages are plain data of fixed size, so that the simulator can carry them through a timer and
+ * the hardware backend over a wire; they hold ids, never pointers.
+ */
+#ifndef DUALPATH_SCHED_MESSAGE_H
+#define DUALPATH_SCHED_MESSAGE_H
+
+#include <stdint.h>
+
+#define MSG_VERSION 1
+#define MSG_MAX_GPUS 16 /* engines of one node in a report */
+
+/* Endpoints: the client, the central scheduler, then one per node. */
+#define MSG_CLIENT 0u
+#define MSG_SCHEDULER 1u
+#define MSG_NODE(node) ((node) + 2u)
+
+enum msg_type {
+    MSG_SUBMIT = 1,   /* client -> scheduler: a request */
+    MSG_FETCH,        /* leader of a node's engines -> scheduler: report, and call for work */
+    MSG_START,        /* scheduler -> both nodes: engines and path are chosen */
+    MSG_DECODE_READY, /* decode node -> prefill node: its buffer is there, and on the DE path the hits too */
+    MSG_PUSH,         /* prefill node -> decode node: stream KV from the decode buffer, layer by layer */
+    MSG_PUSHED,       /* decode node -> prefill node: so many layers of that stream have arrived */
+    MSG_PROMPT_KV,    /* prefill node -> decode node: the whole prompt's KV lies in the decode buffer */
+    MSG_EP_READY,     /* node -> leader of an EP group: one of my engines has work */
+    MSG_EP_START,     /* leader of an EP group -> its nodes: start a forward */
+    MSG_FIRST_TOKEN,  /* prefill node -> client */
+    MSG_TOKEN,        /* decode node -> client: the second token */
+    MSG_FINISHED,     /* decode node -> client: the last token */
+    MSG_PROMPT_DURABLE, /* decode node -> client: the prompt's full blocks are in storage */
+    MSG_DURABLE,      /* decode node -> client: all its blocks are in storage, the request is over */
+};
+
+/* What stays the same for a request on its whole way. Tokens. */
+struct msg_request {
+    uint32_t request;    /* unique among the requests in flight */
+    uint32_t session;
+    uint32_t turn;
+    uint32_t prompt_tok; /* hit + miss */
+    uint32_t hit_tok;    /* multiple of the KV block, < prompt_tok */
+    uint32_t gen_tok;
+};
+
+struct msg_fetch {
+    uint32_t node;
+    /* Totals since the start: robust against messages that cross, unlike levels. */
+    uint64_t read_done_tok;
+    uint64_t done_tok[MSG_MAX_GPUS];
+    uint64_t done_requests[MSG_MAX_GPUS];
+};
+
+struct msg_start {
+    struct msg_request r;
+    uint32_t prefill_node, decode_node;
+    uint16_t prefill_gpu, decode_gpu;
+    uint32_t read_on_decode; /* 0: PE read path, 1: DE read path */
+    uint64_t scheduled_ns;   /* time spent in the scheduler */
+};
+
+struct msg_decode_ready {
+    uint32_t request;
+    uint64_t decode_handle; /* where to write in the decode node's buffer */
+    uint64_t alloc_ns;      /* time spent waiting for buffer space */
+    uint64_t read_ns;       /* time from the submission of the storage read to its end */
+};
+
+struct msg_push {
+    uint32_t request;
+    uint32_t tok;       /* the first tok tokens of the context */
+    uint64_t gpu_handle; /* where to write in the prefill GPU */
+    uint32_t notify_at; /* first number of layers to report */
+    uint32_t notify_every;
+};
+
+struct msg_pushed {
+    uint32_t request;
+    uint32_t layers;
+};
+
+struct msg_ep {
+    uint32_t group;
+    uint32_t node;
+};
+
+/* A token or the end of something, told to the client. */
+struct msg_event {
+    uint32_t request;
+    uint64_t scheduled_ns, alloc_ns, read_ns; /* MSG_FIRST_TOKEN: parts of the way so far */
+};
+
+struct msg {
+    uint16_t version;
+    uint16_t type; /* enum msg_type */
+    uint32_t src, dst;
+    union {
+        struct msg_request submit;
+        struct msg_fetch fetch;
+        struct msg_start start;
+        struct msg_decode_ready decode_ready;
+        struct msg_push push;
+        struct msg_pushed pushed;
+        struct msg_request prompt_kv;
+        struct msg_ep ep;
+        struct msg_event event;
+    } u;
+};
+
+struct msg_port;
+
+typedef void msg_handler(void *self, const struct msg *m);
+
+struct msg_port_ops {
+    const char *name;
+    /* Takes a copy of m; delivers it from the loop, no earlier than delay_ns from now (the sender's own
+     * working time, which a real backend has already spent and ignores). Order is kept per (src, dst) for
+     * messages without delay. */
+    void (*send)(struct msg_port *port, const struct msg *m, uint64_t delay_ns);
+    /* Makes (handler, self) the receiver of an endpoint that lives in this process. */
+    int (*attach)(struct msg_port *port, uint32_t endpoint, msg_handler *handler, void *self);
+};
+
+struct msg_port {
+    const struct msg_port_ops *ops;
+};
+
+static inline void msg_send(struct msg_port *port, const struct msg *m, uint64_t delay_ns)
+{
+    port->ops->send(port, m, delay_ns);
+}
+
+#endif
