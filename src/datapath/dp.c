@@ -4,10 +4,18 @@
 #include <assert.h>
 #include <errno.h>
 
+static bool pieces_add_up(const struct dp_op *op)
+{
+    return op->segments > 0 && op->segment_bytes > 0 &&
+           op->segment_bytes * (op->segments - 1) < op->part_bytes &&
+           op->segment_bytes * op->segments >= op->part_bytes;
+}
+
 static bool op_is_sound(const struct dp_op *op)
 {
     if (op->in_flight || !op->done || op->part_bytes == 0 || op->parts_total == 0 ||
-        op->parts_ready > op->parts_total || op->traffic_class >= DP_N_CLASSES) {
+        op->parts_ready > op->parts_total || op->traffic_class >= DP_N_CLASSES ||
+        !pieces_add_up(op)) {
         return false;
     }
     switch (op->kind) {

@@ -38,12 +38,18 @@ enum dp_tier {
     DP_HBM,
 };
 
-/* A place. For DRAM, gpu names the CNIC (one per GPU) through which a copy enters or leaves. */
+/*
+ * A place: a byte offset in one memory of one node. For DRAM, gpu names the CNIC (one per GPU) through
+ * which a copy enters or leaves. The simulator has no bytes and ignores offset_bytes.
+ *
+ * KV-cache has the same layout in every memory and in storage: Full Blocks one after the other, inside
+ * each the Layer Blocks in layer order, so that no copy ever re-arranges anything.
+ */
 struct dp_place {
     uint32_t node;
-    uint16_t gpu; /* index within the node */
+    uint16_t gpu;  /* index within the node */
     uint16_t tier; /* enum dp_tier */
-    uint64_t handle; /* opaque memory handle, from the node's buffer; ignored by the simulator */
+    uint64_t offset_bytes;
 };
 
 /* The blocks of a storage op: parts first_block .. first_block + parts_total of a chain. */
@@ -62,6 +68,11 @@ struct dp_op {
     struct dp_chain chain;    /* storage ops */
     uint64_t part_bytes;      /* > 0 */
     uint32_t parts_total;     /* > 0 */
+    /* A part is `segments` pieces (one work request each) of segment_bytes, the last one being what is
+     * left of part_bytes. Piece s of part p starts at offset_bytes + p * part_stride_bytes +
+     * s * segment_stride_bytes, on both sides. */
+    uint32_t segments;        /* > 0 */
+    uint64_t segment_bytes, segment_stride_bytes, part_stride_bytes;
     uint32_t parts_ready;     /* <= parts_total; raised by dp_feed() only */
     void (*done)(struct dp_op *op);     /* status is final, the op may be reused */
     void (*progress)(struct dp_op *op); /* NULL: not wanted */
@@ -103,7 +114,7 @@ struct dp {
 
 /*
  * Starts op. Returns 0 when accepted; -EAGAIN when the backend is at its depth; -EINVAL when the op makes
- * no sense (no part, no byte, a copy from a place to itself). On failure nothing has happened.
+ * no sense (no part, no byte, pieces that do not add up, a copy within one memory). On failure nothing has happened.
  */
 int dp_submit(struct dp *dp, struct dp_op *op);
 

@@ -62,7 +62,7 @@ struct msg_start {
 
 struct msg_decode_ready {
     uint32_t request;
-    uint64_t decode_handle; /* where to write in the decode node's buffer */
+    uint64_t decode_offset_bytes; /* of the request's KV in the decode node's buffer */
     uint64_t alloc_ns;      /* time spent waiting for buffer space */
     uint64_t read_ns;       /* time from the submission of the storage read to its end */
 };
@@ -70,7 +70,7 @@ struct msg_decode_ready {
 struct msg_push {
     uint32_t request;
     uint32_t tok;       /* the first tok tokens of the context */
-    uint64_t gpu_handle; /* where to write in the prefill GPU */
+    uint64_t gpu_offset_bytes; /* where to write in the prefill GPU */
     uint32_t notify_at; /* first number of layers to report */
     uint32_t notify_every;
 };
