@@ -30,6 +30,14 @@ static inline void list_add_tail(struct list *head, struct list *node)
     head->prev = node;
 }
 
+static inline void list_add_head(struct list *head, struct list *node)
+{
+    node->prev = head;
+    node->next = head->next;
+    head->next->prev = node;
+    head->next = node;
+}
+
 /* Unlinks node and leaves it as an empty list, so that a second removal is harmless. */
 static inline void list_remove(struct list *node)
 {

@@ -30,11 +30,14 @@ static bool op_is_sound(const struct dp_op *op)
     return false;
 }
 
-int dp_submit(struct dp *dp, struct dp_op *op)
+void dp_init(struct dp *dp, const struct dp_ops *ops)
 {
-    if (!op_is_sound(op)) {
-        return -EINVAL;
-    }
+    *dp = (struct dp){.ops = ops};
+    list_init(&dp->blocked);
+}
+
+static int start(struct dp *dp, struct dp_op *op)
+{
     op->parts_done = 0;
     op->status = 0;
     op->in_flight = true;
@@ -50,12 +53,50 @@ int dp_submit(struct dp *dp, struct dp_op *op)
     return 0;
 }
 
+int dp_submit(struct dp *dp, struct dp_op *op)
+{
+    return op_is_sound(op) ? start(dp, op) : -EINVAL;
+}
+
+int dp_submit_or_wait(struct dp *dp, struct dp_op *op)
+{
+    if (!op_is_sound(op)) {
+        return -EINVAL;
+    }
+    int rc = list_empty(&dp->blocked) ? start(dp, op) : -EAGAIN;
+    if (rc == -EAGAIN) {
+        list_add_tail(&dp->blocked, &op->blocked);
+        return 0;
+    }
+    return rc;
+}
+
+/* Room may have come: the first in line go first. An op that the backend now refuses for another reason
+ * ends with that error. */
+static void start_blocked(struct dp *dp)
+{
+    while (!list_empty(&dp->blocked)) {
+        struct dp_op *op = container_of(list_first(&dp->blocked), struct dp_op, blocked);
+        int rc = start(dp, op);
+        if (rc == -EAGAIN) {
+            return;
+        }
+        list_remove(&op->blocked);
+        if (rc) {
+            op->status = rc;
+            op->done(op);
+        }
+    }
+}
+
 void dp_feed(struct dp *dp, struct dp_op *op, uint32_t parts_ready)
 {
-    assert(op->in_flight && parts_ready <= op->parts_total);
+    assert(parts_ready <= op->parts_total);
     if (parts_ready > op->parts_ready) {
         op->parts_ready = parts_ready;
-        dp->ops->feed(dp, op);
+        if (op->in_flight) {
+            dp->ops->feed(dp, op);
+        }
     }
 }
 
@@ -95,6 +136,7 @@ void dp_backend_done(struct dp *dp, struct dp_op *op, int status)
     op->status = status;
     op->in_flight = false;
     op->done(op);
+    start_blocked(dp);
 }
 
 const char *dp_class_name(enum dp_class traffic_class)

@@ -17,6 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
+
 enum dp_kind {
     DP_STORAGE_READ,  /* storage -> SNIC -> dst (DRAM) */
     DP_STORAGE_WRITE, /* src (DRAM) -> SNIC -> storage */
@@ -85,6 +87,7 @@ struct dp_op {
     uint64_t submit_ns; /* accepted */
     uint64_t start_ns;  /* first byte: out of the queue */
     uint64_t done_ns;   /* last byte */
+    struct list blocked;  /* waiting for room in the backend: dp_submit_or_wait() */
     uint64_t private_words[DP_OP_PRIVATE_WORDS]; /* the backend's */
 };
 
@@ -110,7 +113,11 @@ struct dp {
     const struct dp_ops *ops;
     struct dp_account accounts[DP_N_CLASSES];
     uint64_t n_in_flight;
+    struct list blocked; /* ops of dp_submit_or_wait() that found the backend full, in order */
 };
+
+/* Backends call it when they set themselves up. */
+void dp_init(struct dp *dp, const struct dp_ops *ops);
 
 /*
  * Starts op. Returns 0 when accepted; -EAGAIN when the backend is at its depth; -EINVAL when the op makes
@@ -118,7 +125,11 @@ struct dp {
  */
 int dp_submit(struct dp *dp, struct dp_op *op);
 
-/* Raises op->parts_ready to parts_ready (never lowers it). The op must be in flight. */
+/* As dp_submit(), but an op that finds the backend full waits its turn (first come first served) and is
+ * submitted from a later completion. Returns 0 or -EINVAL. */
+int dp_submit_or_wait(struct dp *dp, struct dp_op *op);
+
+/* Raises op->parts_ready to parts_ready (never lowers it). The op must be in flight or waiting for room. */
 void dp_feed(struct dp *dp, struct dp_op *op, uint32_t parts_ready);
 
 /* Asks an op in flight to end; harmless on one that is not. */

@@ -83,7 +83,7 @@ void compute_feed(struct compute_port *port, struct compute_forward *f, uint32_t
 /* Adds a sequence to its group's decode loop, from the next step boundary on. 0 or negative errno. */
 int compute_join(struct compute_port *port, struct compute_sequence *s);
 
-/* Takes it out; from inside notify() at once, else at the next step boundary. */
+/* Takes it out; to be called from inside notify() only, when the sequence has its last token. */
 void compute_leave(struct compute_port *port, struct compute_sequence *s);
 
 /* For backends, from the loop only. */

@@ -20,8 +20,8 @@
 enum msg_type {
     MSG_SUBMIT = 1,   /* client -> scheduler: a request */
     MSG_FETCH,        /* leader of a node's engines -> scheduler: report, and call for work */
-    MSG_START,        /* scheduler -> both nodes: engines and path are chosen */
-    MSG_DECODE_READY, /* decode node -> prefill node: its buffer is there, and on the DE path the hits too */
+    MSG_START,        /* scheduler -> decode node: engines and path are chosen */
+    MSG_DECODE_READY, /* decode node -> prefill node: start; my buffer is there, on the DE path with the hits */
     MSG_PUSH,         /* prefill node -> decode node: stream KV from the decode buffer, layer by layer */
     MSG_PUSHED,       /* decode node -> prefill node: so many layers of that stream have arrived */
     MSG_PROMPT_KV,    /* prefill node -> decode node: the whole prompt's KV lies in the decode buffer */
@@ -32,6 +32,7 @@ enum msg_type {
     MSG_FINISHED,     /* decode node -> client: the last token */
     MSG_PROMPT_DURABLE, /* decode node -> client: the prompt's full blocks are in storage */
     MSG_DURABLE,      /* decode node -> client: all its blocks are in storage, the request is over */
+    MSG_FAULT,        /* node -> client: an operation failed, the run cannot go on */
 };
 
 /* What stays the same for a request on its whole way. Tokens. */
@@ -50,6 +51,7 @@ struct msg_fetch {
     uint64_t read_done_tok;
     uint64_t done_tok[MSG_MAX_GPUS];
     uint64_t done_requests[MSG_MAX_GPUS];
+    uint64_t done_blocks[MSG_MAX_GPUS]; /* decode nodes: HBM promised to finished requests */
 };
 
 struct msg_start {
@@ -61,7 +63,7 @@ struct msg_start {
 };
 
 struct msg_decode_ready {
-    uint32_t request;
+    struct msg_start start;
     uint64_t decode_offset_bytes; /* of the request's KV in the decode node's buffer */
     uint64_t alloc_ns;      /* time spent waiting for buffer space */
     uint64_t read_ns;       /* time from the submission of the storage read to its end */
@@ -69,7 +71,8 @@ struct msg_decode_ready {
 
 struct msg_push {
     uint32_t request;
-    uint32_t tok;       /* the first tok tokens of the context */
+    uint32_t first_tok; /* multiple of the KV block */
+    uint32_t n_tok;
     uint64_t gpu_offset_bytes; /* where to write in the prefill GPU */
     uint32_t notify_at; /* first number of layers to report */
     uint32_t notify_every;
@@ -88,7 +91,14 @@ struct msg_ep {
 /* A token or the end of something, told to the client. */
 struct msg_event {
     uint32_t request;
+    uint32_t tok; /* tokens generated so far */
     uint64_t scheduled_ns, alloc_ns, read_ns; /* MSG_FIRST_TOKEN: parts of the way so far */
+};
+
+struct msg_fault {
+    uint32_t request;
+    int32_t status;      /* negative errno */
+    char what[64];       /* the operation: "store", "read", "forward", ... */
 };
 
 struct msg {
@@ -105,6 +115,7 @@ struct msg {
         struct msg_request prompt_kv;
         struct msg_ep ep;
         struct msg_event event;
+        struct msg_fault fault;
     } u;
 };
 

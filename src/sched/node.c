@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "sched/node.h"
+
+#include <stdio.h>
+
+static void fetch(struct loop_timer *t)
+{
+    struct node *n = container_of(t, struct node, fetch_timer);
+    struct msg m = {.type = MSG_FETCH, .u.fetch = n->report};
+    node_send(n, MSG_SCHEDULER, &m);
+    loop_arm(n->ports.loop, t, loop_now_ns(n->ports.loop) + n->cluster->fetch_period_ns);
+}
+
+void node_init(struct node *n, const struct cluster *cluster, const struct node_ports *ports, uint32_t id)
+{
+    *n = (struct node){.cluster = cluster, .ports = *ports, .id = id, .report.node = id};
+    loop_timer_init(&n->fetch_timer, fetch);
+    uint64_t phase_ns = cluster->fetch_period_ns * id / cluster_nodes(cluster);
+    loop_arm(ports->loop, &n->fetch_timer, loop_now_ns(ports->loop) + phase_ns);
+}
+
+void node_stop(struct node *n)
+{
+    n->stopped = true;
+    loop_disarm(n->ports.loop, &n->fetch_timer);
+}
+
+void node_send(struct node *n, uint32_t dst, struct msg *m)
+{
+    m->src = MSG_NODE(n->id);
+    m->dst = dst;
+    msg_send(n->ports.messages, m, 0);
+}
+
+void node_fault(struct node *n, uint32_t request, int status, const char *what)
+{
+    if (n->stopped) {
+        return;
+    }
+    struct msg m = {.type = MSG_FAULT, .u.fault = {.request = request, .status = status}};
+    snprintf(m.u.fault.what, sizeof(m.u.fault.what), "%s", what);
+    node_send(n, MSG_CLIENT, &m);
+}
+
+void node_submit(struct node *n, struct dp_op *op, uint32_t request)
+{
+    int rc = dp_submit_or_wait(n->ports.dp, op);
+    if (rc) {
+        node_fault(n, request, rc, dp_class_name(op->traffic_class));
+    }
+}
+
+bool node_op_ok(struct node *n, const struct dp_op *op, uint32_t request)
+{
+    if (op->status) {
+        node_fault(n, request, op->status, dp_class_name(op->traffic_class));
+    }
+    return op->status == 0;
+}

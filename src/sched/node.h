@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What the agents of prefill and decode nodes have in common: their ports, and the leader's fetch. */
+#ifndef DUALPATH_SCHED_NODE_H
+#define DUALPATH_SCHED_NODE_H
+
+#include "base/loop.h"
+#include "datapath/dp.h"
+#include "sched/cluster.h"
+#include "sched/compute.h"
+#include "sched/message.h"
+
+/* The ports of a node; all outlive it. */
+struct node_ports {
+    struct loop *loop;
+    struct dp *dp;
+    struct msg_port *messages;
+    struct compute_port *compute;
+};
+
+struct node {
+    const struct cluster *cluster;
+    struct node_ports ports;
+    uint32_t id;
+    struct loop_timer fetch_timer;
+    struct msg_fetch report;
+    bool stopped;
+};
+
+/* Arms the first fetch, spread over the period by node id so that leaders do not all call at once. */
+void node_init(struct node *n, const struct cluster *cluster, const struct node_ports *ports, uint32_t id);
+
+/* No more fetches. */
+void node_stop(struct node *n);
+
+/* Sends to an endpoint. */
+void node_send(struct node *n, uint32_t dst, struct msg *m);
+
+/* Tells the client that an operation failed; the run ends with this. */
+void node_fault(struct node *n, uint32_t request, int status, const char *what);
+
+/* Submits an op whose traffic class names it in a fault. */
+void node_submit(struct node *n, struct dp_op *op, uint32_t request);
+
+/* Whether op ended well; if not, reports it. */
+bool node_op_ok(struct node *n, const struct dp_op *op, uint32_t request);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Scheduling policies: pure functions of what the central scheduler knows. One file per policy; the
+ * registry is policy.c. Mechanism (queues, messages, accounts) is in central.c.
+ */
+#ifndef DUALPATH_SCHED_POLICY_H
+#define DUALPATH_SCHED_POLICY_H
+
+#include <stdint.h>
+
+#include "sched/cluster.h"
+
+#define POLICY_GLOBAL UINT32_MAX /* keep in the global queue of all groups */
+#define POLICY_WAIT UINT32_MAX   /* nobody can take it now */
+
+/* An engine, as of the last report and the assignments since. */
+struct policy_engine {
+    uint64_t tok;          /* tok_e: total tokens of assigned, unfinished requests */
+    uint32_t requests;     /* seq_e: their number */
+    uint64_t free_blocks;  /* decode engines: HBM not promised to anybody */
+};
+
+struct policy_node {
+    uint64_t read_queue_tok; /* read_q: tokens of reads assigned and not done */
+};
+
+struct policy_view {
+    const struct cluster *cluster;
+    const struct policy_engine *prefill, *decode; /* by engine */
+    const struct policy_node *nodes;              /* by node */
+    const uint64_t *decode_queued_tok; /* by decode group: tokens in its private queue */
+};
+
+/* The engines of a scheduling group, numbered within their kind. */
+struct policy_group {
+    uint32_t id, first_engine, n_engines;
+};
+
+struct policy_request {
+    uint64_t ticket; /* number of requests that came before it */
+    uint32_t prompt_tok, gen_tok;
+    uint32_t blocks; /* HBM it will need on a decode engine */
+};
+
+/* What a decode fetch computes once: facts/dualpath, "Scheduler", phase 2. */
+struct policy_decode_plan {
+    double level_tok; /* Z */
+};
+
+struct policy_ops {
+    const char *name;
+    /* The prefill group in whose queue a new request waits, or POLICY_GLOBAL. */
+    uint32_t (*place_prefill)(const struct policy_view *v, const struct policy_request *r);
+    /* The prefill engine of the group for the request at the head, or POLICY_WAIT. */
+    uint32_t (*pick_prefill)(const struct policy_view *v, const struct policy_group *g,
+                             const struct policy_request *r);
+    /* The decode group in whose queue a new request waits. */
+    uint32_t (*place_decode)(const struct policy_view *v, const struct policy_request *r);
+    /* Before the picks of one fetch; fitting_tok: tokens of the longest prefix of the group's queue that
+     * fits the free HBM of its engines. */
+    struct policy_decode_plan (*plan_decode)(const struct policy_view *v, const struct policy_group *g,
+                                             uint64_t fitting_tok);
+    /* The decode engine of the group for the request at the head, or POLICY_WAIT. */
+    uint32_t (*pick_decode)(const struct policy_view *v, const struct policy_group *g,
+                            const struct policy_request *r, const struct policy_decode_plan *plan);
+};
+
+extern const struct policy_ops policy_adaptive;
+extern const struct policy_ops policy_round_robin;
+
+const struct policy_ops *policy_of(enum cluster_scheduler scheduler);
+
+/* Which side reads a request whose engines are chosen: true = the decode node. */
+bool policy_reads_on_decode(const struct policy_view *v, const struct policy_request *r,
+                            uint32_t prefill_node, uint32_t decode_node);
+
+/* Scheduling groups and the nodes of engines. */
+static inline struct policy_group policy_prefill_group(const struct cluster *c, uint32_t group)
+{
+    uint32_t n = c->prefill_group_nodes * c->gpus_per_node;
+    return (struct policy_group){.id = group, .first_engine = group * n, .n_engines = n};
+}
+
+static inline struct policy_group policy_decode_group(const struct cluster *c, uint32_t group)
+{
+    uint32_t n = c->decode_group_nodes * c->gpus_per_node;
+    return (struct policy_group){.id = group, .first_engine = group * n, .n_engines = n};
+}
+
+static inline uint32_t policy_prefill_node(const struct cluster *c, uint32_t engine)
+{
+    return engine / c->gpus_per_node;
+}
+
+static inline uint32_t policy_decode_node(const struct cluster *c, uint32_t engine)
+{
+    return c->prefill_nodes + engine / c->gpus_per_node;
+}
+
+#endif

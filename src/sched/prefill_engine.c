@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "sched/prefill_engine.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "sched/packing.h"
+
+static const struct cluster *cluster_of(const struct prefill_engine *e)
+{
+    return e->owner->node.cluster;
+}
+
+/* The span of a request in each of the node's memories, see cluster.span_bytes. */
+static uint64_t span_offset(const struct prefill_request *r)
+{
+    return r->index * r->owner->node.cluster->span_bytes;
+}
+
+struct dp_place prefill_dram_place(const struct prefill_request *r)
+{
+    return (struct dp_place){.node = r->owner->node.id,
+                             .gpu = r->engine->gpu,
+                             .tier = DP_DRAM,
+                             .offset_bytes = span_offset(r)};
+}
+
+static struct dp_place hbm_place(const struct prefill_request *r)
+{
+    return (struct dp_place){.node = r->owner->node.id,
+                             .gpu = r->engine->gpu,
+                             .tier = DP_HBM,
+                             .offset_bytes = span_offset(r)};
+}
+
+static struct dp_place decode_dram_place(const struct prefill_request *r)
+{
+    return (struct dp_place){.node = r->start.decode_node,
+                             .gpu = r->start.decode_gpu,
+                             .tier = DP_DRAM,
+                             .offset_bytes = r->decode_offset_bytes};
+}
+
+static bool reads_here(const struct prefill_request *r)
+{
+    return !r->start.read_on_decode && r->start.r.hit_tok > 0;
+}
+
+static uint32_t miss_tok(const struct prefill_request *r)
+{
+    return r->start.r.prompt_tok - r->start.r.hit_tok;
+}
+
+static bool is_last_chunk(const struct prefill_request *r)
+{
+    return r->done_tok + r->chunk_tok == miss_tok(r);
+}
+
+/* Number of arrived layers to hear of next, after n: the first layer of each stage, then all. */
+static uint32_t next_load_mark(const struct cluster *c, uint32_t n)
+{
+    if (!c->layerwise) {
+        return c->kv.n_layers;
+    }
+    uint32_t mark = n == 0 ? 1 : (n - 1) / c->stage_layers * c->stage_layers + c->stage_layers + 1;
+    return mark < c->kv.n_layers ? mark : c->kv.n_layers;
+}
+
+static uint32_t next_compute_mark(const struct cluster *c, uint32_t n)
+{
+    uint32_t mark = n / c->stage_layers * c->stage_layers + c->stage_layers;
+    return mark < c->kv.n_layers ? mark : c->kv.n_layers;
+}
+
+/* Loads */
+
+static uint32_t batch_layers_ready(const struct prefill_engine *e)
+{
+    uint32_t least = cluster_of(e)->kv.n_layers;
+    for (uint32_t i = 0; i < e->n_batch; i++) {
+        const struct prefill_request *r = e->batch[i];
+        uint32_t here = r->load_layers < r->push_layers ? r->load_layers : r->push_layers;
+        least = here < least ? here : least;
+    }
+    return least;
+}
+
+static void join_forward(struct prefill_engine *e)
+{
+    struct node *n = &e->owner->node;
+    e->state = PREFILL_FORWARD;
+    e->forward.layers_ready = batch_layers_ready(e);
+    int rc = compute_forward(n->ports.compute, &e->forward);
+    if (rc) {
+        node_fault(n, 0, rc, "forward");
+    }
+}
+
+static void loads_advanced(struct prefill_engine *e)
+{
+    uint32_t ready = batch_layers_ready(e);
+    if (e->state == PREFILL_FORWARD) {
+        compute_feed(e->owner->node.ports.compute, &e->forward, ready);
+    } else if (ready == cluster_of(e)->kv.n_layers) {
+        join_forward(e);
+    }
+}
+
+static void load_progress(struct dp_op *op)
+{
+    struct prefill_request *r = container_of(op, struct prefill_request, load);
+    r->load_layers = op->parts_done;
+    op->notify_at = next_load_mark(r->owner->node.cluster, op->parts_done);
+    if (op->parts_done < op->parts_total) {
+        loads_advanced(r->engine);
+    }
+}
+
+static void load_done(struct dp_op *op)
+{
+    struct prefill_request *r = container_of(op, struct prefill_request, load);
+    if (!node_op_ok(&r->owner->node, op, r->start.r.request)) {
+        return;
+    }
+    if (is_last_chunk(r)) {
+        space_give(&r->owner->dram, r->dram.amount);
+    }
+    loads_advanced(r->engine);
+}
+
+void prefill_engine_pushed(struct prefill_request *r, uint32_t layers)
+{
+    assert(r && r->computing && layers >= r->push_layers);
+    r->push_layers = layers;
+    loads_advanced(r->engine);
+}
+
+static void load_hits(struct prefill_request *r)
+{
+    struct node *n = &r->owner->node;
+    r->load = (struct dp_op){.kind = DP_COPY,
+                             .traffic_class = DP_CLASS_LOAD,
+                             .parts_ready = n->cluster->kv.n_layers,
+                             .done = load_done,
+                             .progress = load_progress,
+                             .notify_at = next_load_mark(n->cluster, 0)};
+    kv_shape_layers(&r->load, &n->cluster->kv, 0, r->start.r.hit_tok, prefill_dram_place(r),
+                    hbm_place(r));
+    r->load_layers = 0;
+    node_submit(n, &r->load, r->start.r.request);
+}
+
+static void ask_for_push(struct prefill_request *r, uint32_t first_tok, uint32_t n_tok)
+{
+    struct node *n = &r->owner->node;
+    const struct cluster *c = n->cluster;
+    struct msg m = {.type = MSG_PUSH,
+                    .u.push = {.request = r->start.r.request,
+                               .first_tok = first_tok,
+                               .n_tok = n_tok,
+                               .gpu_offset_bytes = span_offset(r),
+                               .notify_at = next_load_mark(c, 0),
+                               .notify_every = c->stage_layers}};
+    r->push_layers = 0;
+    node_send(n, MSG_NODE(r->start.decode_node), &m);
+}
+
+/* KV before this chunk: hits from the side that read them, earlier chunks from the decode buffer. */
+static void start_loads(struct prefill_request *r)
+{
+    uint32_t from = reads_here(r) ? r->start.r.hit_tok : 0;
+    uint32_t pushed_tok = r->start.r.hit_tok + r->done_tok - from;
+    r->load_layers = r->push_layers = r->owner->node.cluster->kv.n_layers;
+    if (reads_here(r)) {
+        load_hits(r);
+    }
+    if (pushed_tok > 0) {
+        ask_for_push(r, from, pushed_tok);
+    }
+}
+
+/* Stores */
+
+static void chunk_over(struct prefill_request *r)
+{
+    struct prefill_node *pn = r->owner;
+    if (r->computing || !r->stored) {
+        return; /* the other half of the chunk's end is still to come */
+    }
+    bool last = is_last_chunk(r);
+    r->done_tok += r->chunk_tok;
+    r->chunk_tok = 0;
+    if (!last) {
+        /* It was the oldest of its engine when it was cut, and goes on before the others. */
+        list_add_head(&r->engine->ready, &r->ready_node);
+        prefill_engine_announce(r->engine);
+        return;
+    }
+    struct msg m = {.type = MSG_PROMPT_KV, .u.prompt_kv = r->start.r};
+    node_send(&pn->node, MSG_NODE(r->start.decode_node), &m);
+    prefill_request_forget(r);
+}
+
+static void idle(struct prefill_engine *e)
+{
+    e->state = PREFILL_IDLE;
+    if (e->start_pending) {
+        e->start_pending = false;
+        prefill_engine_start(e);
+    }
+}
+
+static void store_done(struct dp_op *op)
+{
+    struct prefill_request *r = container_of(op, struct prefill_request, store);
+    struct prefill_engine *e = r->engine;
+    if (!node_op_ok(&r->owner->node, op, r->start.r.request)) {
+        return;
+    }
+    r->stored = true;
+    chunk_over(r);
+    if (e->state == PREFILL_DRAINING && --e->n_draining == 0) {
+        idle(e);
+    }
+}
+
+static void start_store(struct prefill_request *r, uint32_t layers_done)
+{
+    struct node *n = &r->owner->node;
+    uint32_t computed_from = r->start.r.hit_tok + r->done_tok;
+    uint32_t from = reads_here(r) && r->done_tok == 0 ? 0 : computed_from;
+    r->store = (struct dp_op){.kind = DP_COPY,
+                              .traffic_class = DP_CLASS_STORE,
+                              .parts_ready = layers_done,
+                              .done = store_done};
+    kv_shape_layers(&r->store, &n->cluster->kv, from, computed_from + r->chunk_tok - from,
+                    hbm_place(r), decode_dram_place(r));
+    node_submit(n, &r->store, r->start.r.request);
+}
+
+/* Forwards */
+
+static void forward_progress(struct compute_forward *f)
+{
+    struct prefill_engine *e = container_of(f, struct prefill_engine, forward);
+    const struct cluster *c = cluster_of(e);
+    f->notify_at = next_compute_mark(c, f->layers_done);
+    for (uint32_t i = 0; c->layerwise && i < e->n_batch; i++) {
+        if (e->storing) {
+            dp_feed(e->owner->node.ports.dp, &e->batch[i]->store, f->layers_done);
+        } else {
+            start_store(e->batch[i], f->layers_done);
+        }
+    }
+    e->storing = true;
+}
+
+static void send_first_token(struct prefill_request *r)
+{
+    struct prefill_node *pn = r->owner;
+    struct msg m = {.type = MSG_FIRST_TOKEN,
+                    .u.event = {.request = r->start.r.request,
+                                .tok = 1,
+                                .scheduled_ns = r->start.scheduled_ns,
+                                .alloc_ns = r->alloc_ns,
+                                .read_ns = r->read_ns}};
+    pn->node.report.done_tok[r->engine->gpu] += r->start.r.prompt_tok;
+    pn->node.report.done_requests[r->engine->gpu]++;
+    node_send(&pn->node, MSG_CLIENT, &m);
+}
+
+static void finish_items(struct prefill_engine *e)
+{
+    bool drain = !cluster_of(e)->layerwise;
+    uint32_t n = e->n_batch;
+    e->n_draining = drain ? n : 0;
+    e->state = e->n_draining > 0 ? PREFILL_DRAINING : PREFILL_FORWARD;
+    e->n_batch = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        struct prefill_request *r = e->batch[i];
+        e->owner->computed_tok += r->chunk_tok;
+        if (is_last_chunk(r)) {
+            send_first_token(r);
+        }
+        r->computing = false;
+        if (drain) {
+            start_store(r, cluster_of(e)->kv.n_layers);
+        } else {
+            chunk_over(r);
+        }
+    }
+}
+
+static void forward_done(struct compute_forward *f)
+{
+    struct prefill_engine *e = container_of(f, struct prefill_engine, forward);
+    struct prefill_node *pn = e->owner;
+    if (f->status) {
+        node_fault(&pn->node, e->n_batch ? e->batch[0]->start.r.request : 0, f->status, "forward");
+        return;
+    }
+    e->attention_ns += (uint64_t)f->attention_ns;
+    finish_items(e);
+    prefill_group_engine_done(pn, prefill_group_of(pn, e->gpu));
+    if (e->state == PREFILL_FORWARD) {
+        idle(e);
+    }
+}
+
+/* Packing */
+
+static bool grow_batch(struct prefill_engine *e)
+{
+    uint32_t capacity = e->batch_capacity ? 2 * e->batch_capacity : 16;
+    struct compute_item *items = realloc(e->items, capacity * sizeof(*items));
+    e->items = items ? items : e->items;
+    struct prefill_request **batch = realloc(e->batch, capacity * sizeof(struct prefill_request *));
+    e->batch = batch ? batch : e->batch;
+    if (!items || !batch) {
+        return false;
+    }
+    e->batch_capacity = capacity;
+    return true;
+}
+
+static void take(struct prefill_engine *e, struct prefill_request *r, uint32_t new_tok)
+{
+    list_remove(&r->ready_node);
+    r->chunk_tok = new_tok;
+    r->computing = true;
+    r->stored = false;
+    e->items[e->n_batch] = (struct compute_item){
+        r->start.r.request, r->start.r.hit_tok + r->done_tok, new_tok};
+    e->batch[e->n_batch++] = r;
+    e->owner->n_chunks++;
+}
+
+/* First come first served, until the quota of predicted attention time or the room in HBM is used up. */
+static void pack(struct prefill_engine *e)
+{
+    const struct cluster *c = cluster_of(e);
+    double left_ns = (double)c->quota_ns;
+    uint64_t hbm_left = c->prefill_hbm_bytes;
+    e->n_batch = 0;
+    list_for_each_safe(pos, tmp, &e->ready)
+    {
+        struct prefill_request *r = container_of(pos, struct prefill_request, ready_node);
+        uint32_t cached = r->start.r.hit_tok + r->done_tok;
+        uint32_t left_tok = miss_tok(r) - r->done_tok;
+        uint64_t hbm = cluster_prefill_hbm_bytes(c, r->start.r.prompt_tok);
+        uint32_t n = packing_fit(c->timing, cached, left_tok, c->kv.block_tok, left_ns);
+        if (n == 0 && e->n_batch == 0) {
+            /* Not even one block fits into a whole quota: it has to go through all the same. */
+            n = left_tok < c->kv.block_tok ? left_tok : c->kv.block_tok;
+        }
+        if (n == 0 || hbm > hbm_left || (e->n_batch == e->batch_capacity && !grow_batch(e))) {
+            return;
+        }
+        left_ns -= timing_attention_ns(c->timing, cached, n);
+        hbm_left -= hbm;
+        take(e, r, n);
+        if (n < left_tok) {
+            return;
+        }
+    }
+}
+
+void prefill_engine_announce(struct prefill_engine *e)
+{
+    struct prefill_node *pn = e->owner;
+    struct prefill_group *g = prefill_group_of(pn, e->gpu);
+    if (g->announced || list_empty(&e->ready)) {
+        return;
+    }
+    g->announced = true;
+    struct msg m = {.type = MSG_EP_READY, .u.ep = {.group = g->id, .node = pn->node.id}};
+    node_send(&pn->node, MSG_NODE(g->first_node), &m);
+}
+
+void prefill_engine_start(struct prefill_engine *e)
+{
+    if (e->state != PREFILL_IDLE) {
+        e->start_pending = true;
+        return;
+    }
+    const struct cluster *c = cluster_of(e);
+    uint32_t engine = e->owner->node.id * c->gpus_per_node + e->gpu;
+    pack(e);
+    e->storing = false;
+    e->forward = (struct compute_forward){.group = engine / c->prefill_ep_gpus,
+                                          .rank = engine % c->prefill_ep_gpus,
+                                          .engine = engine,
+                                          .items = e->items,
+                                          .n_items = e->n_batch,
+                                          .layers_total = c->kv.n_layers,
+                                          .progress = forward_progress,
+                                          .notify_at = next_compute_mark(c, 0),
+                                          .done = forward_done};
+    for (uint32_t i = 0; i < e->n_batch; i++) {
+        start_loads(e->batch[i]);
+    }
+    e->state = PREFILL_LOADING;
+    if (c->layerwise || batch_layers_ready(e) == c->kv.n_layers) {
+        join_forward(e);
+    }
+    prefill_engine_announce(e);
+}
+
+void prefill_engine_init(struct prefill_engine *e, struct prefill_node *owner, uint16_t gpu)
+{
+    *e = (struct prefill_engine){.owner = owner, .gpu = gpu};
+    list_init(&e->ready);
+}
+
+void prefill_engine_done(struct prefill_engine *e)
+{
+    free(e->items);
+    free(e->batch);
+}

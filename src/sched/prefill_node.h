@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * A prefill node: DRAM buffer, PE read path, and one prefill engine per GPU.
+ *
+ * Life of a request here: MSG_DECODE_READY (the decode buffer is there; on the DE path the hits are in it)
+ * -> [PE path: buffer space, storage read] -> ready -> one or more forwards (chunks) -> first
+ * token -> all KV stored in the decode buffer -> MSG_PROMPT_KV.
+ *
+ * An engine packs its ready requests into a forward first come first served until the predicted attention
+ * time would pass the quota; the one that overflows is cut (chunked prefill). All engines of an EP group
+ * start together, on the word of the group's leader: the node of its first engine.
+ */
+#ifndef DUALPATH_SCHED_PREFILL_NODE_H
+#define DUALPATH_SCHED_PREFILL_NODE_H
+
+#include "base/idmap.h"
+#include "base/pool.h"
+#include "datapath/space.h"
+#include "sched/node.h"
+
+struct prefill_node;
+struct prefill_engine;
+
+struct prefill_request {
+    struct prefill_node *owner;
+    struct prefill_engine *engine;
+    uint32_t index; /* in the pool; also its span in the node's memories */
+    struct msg_start start;
+    struct list ready_node;
+    uint64_t decode_offset_bytes;
+    uint64_t asked_ns;          /* for DRAM buffer space */
+    uint64_t alloc_ns, read_ns; /* durations, both nodes */
+    uint32_t done_tok;          /* new tokens computed by earlier chunks */
+    uint32_t chunk_tok;         /* new tokens in the forward in progress */
+    struct space_claim dram;
+    struct dp_op read;
+    struct dp_op load;  /* hits, from this node's DRAM */
+    struct dp_op store; /* to the decode buffer */
+    uint32_t load_layers, push_layers; /* arrived; all layers when nothing is to come */
+    bool computing;     /* in the forward in progress */
+    bool stored;        /* the store of the last chunk computed is through */
+};
+
+enum prefill_engine_state {
+    PREFILL_IDLE,
+    PREFILL_LOADING,  /* without layer streaming: KV of the whole batch on its way in */
+    PREFILL_FORWARD,
+    PREFILL_DRAINING, /* without layer streaming: KV of the whole batch on its way out */
+};
+
+struct prefill_engine {
+    struct prefill_node *owner;
+    uint16_t gpu;
+    enum prefill_engine_state state;
+    bool start_pending; /* told to start while still busy with the forward before */
+    bool storing;       /* the stores of the forward in progress have begun */
+    struct list ready;
+    struct compute_forward forward;
+    struct compute_item *items;
+    struct prefill_request **batch;
+    uint32_t n_batch, batch_capacity;
+    uint32_t n_draining;
+    uint64_t attention_ns; /* total over all forwards, for the balance between engines */
+};
+
+/* An EP group as its nodes see it. */
+struct prefill_group {
+    uint32_t id;
+    uint32_t first_node, n_nodes;
+    uint32_t n_local; /* engines of it on this node */
+    uint32_t n_local_running;
+    bool announced;       /* this node has told the leader that it has work */
+    bool running, wanted; /* leader only: a forward is going on; another one is asked for */
+};
+
+struct prefill_node {
+    struct node node;
+    struct space dram;
+    struct prefill_engine *engines;
+    struct prefill_group *groups; /* those with engines here */
+    uint32_t n_groups;
+    struct pool requests;
+    struct idmap by_id;
+    uint64_t computed_tok; /* new tokens put through forwards */
+    uint64_t n_chunks;
+};
+
+/* Attaches to its endpoint. Returns 0, -ENOMEM or the port's error. */
+int prefill_node_init(struct prefill_node *pn, const struct cluster *cluster,
+                      const struct node_ports *ports, uint32_t id);
+void prefill_node_done(struct prefill_node *pn);
+
+#endif

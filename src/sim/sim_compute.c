@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "sim/sim_compute.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* Forwards */
+
+static struct sim_compute *sim_of(struct compute_port *port)
+{
+    return container_of(port, struct sim_compute, port);
+}
+
+static uint32_t layers_total(const struct sim_forward_group *g)
+{
+    return g->joined[0]->layers_total;
+}
+
+static uint32_t layers_ready(const struct sim_forward_group *g)
+{
+    uint32_t least = UINT32_MAX;
+    for (uint32_t r = 0; r < g->sc->config.prefill_group_gpus; r++) {
+        uint32_t ready = g->joined[r]->layers_ready;
+        least = ready < least ? ready : least;
+    }
+    return least;
+}
+
+/* Time of all layers of the joined batches, and each engine's own attention time. */
+static double forward_compute_ns(struct sim_forward_group *g)
+{
+    const struct timing_model *tm = g->sc->timing;
+    uint32_t n_gpus = g->sc->config.prefill_group_gpus;
+    double slowest = 0, group_tok = 0;
+    for (uint32_t r = 0; r < n_gpus; r++) {
+        struct compute_forward *f = g->joined[r];
+        double tok = 0;
+        f->attention_ns = 0;
+        for (uint32_t i = 0; i < f->n_items; i++) {
+            f->attention_ns +=
+                timing_attention_ns(tm, f->items[i].cached_tok, f->items[i].new_tok);
+            tok += f->items[i].new_tok;
+        }
+        double own = f->attention_ns + timing_linear_ns(tm, tok);
+        slowest = own > slowest ? own : slowest;
+        group_tok += tok;
+    }
+    return slowest + timing_experts_ns(tm, group_tok, n_gpus);
+}
+
+static void start_stage_if_ready(struct sim_forward_group *g, double extra_ns)
+{
+    uint32_t total = layers_total(g);
+    if (layers_ready(g) < g->layer + 1) {
+        g->stage_end = 0;
+        return;
+    }
+    uint32_t end = g->layer + g->sc->config.stage_layers;
+    g->stage_end = end < total ? end : total;
+    double ns = g->compute_ns * (g->stage_end - g->layer) / total + extra_ns;
+    loop_arm(g->sc->loop, &g->timer, loop_now_ns(g->sc->loop) + (uint64_t)llround(ns));
+}
+
+static void start_forward(struct sim_forward_group *g)
+{
+    uint64_t now = loop_now_ns(g->sc->loop);
+    g->running = true;
+    g->layer = 0;
+    g->all_ready_ns = layers_ready(g) == layers_total(g) ? now : LOOP_NEVER;
+    g->compute_ns = forward_compute_ns(g);
+    g->sc->n_forwards++;
+    for (uint32_t r = 0; r < g->sc->config.prefill_group_gpus; r++) {
+        g->joined[r]->start_ns = now;
+    }
+    start_stage_if_ready(g, timing_forward_fixed_ns(g->sc->timing));
+}
+
+static void finish_forward(struct sim_forward_group *g)
+{
+    uint64_t now = loop_now_ns(g->sc->loop);
+    g->busy_ns += (double)(now - g->joined[0]->start_ns);
+    g->running = false;
+    g->n_joined = 0;
+    for (uint32_t r = 0; r < g->sc->config.prefill_group_gpus; r++) {
+        struct compute_forward *f = g->joined[r];
+        g->joined[r] = NULL;
+        f->done_ns = now;
+        compute_backend_done(f, 0);
+    }
+}
+
+/* The earliest end that the arrival of the last layer's KV allows. */
+static uint64_t earliest_end_ns(const struct sim_forward_group *g)
+{
+    if (g->all_ready_ns == LOOP_NEVER) {
+        return LOOP_NEVER;
+    }
+    return g->all_ready_ns + (uint64_t)llround(g->compute_ns / layers_total(g));
+}
+
+static void stage_over(struct loop_timer *t)
+{
+    struct sim_forward_group *g = container_of(t, struct sim_forward_group, timer);
+    uint32_t total = layers_total(g);
+    if (g->stage_end == total) {
+        uint64_t end_ns = earliest_end_ns(g);
+        if (end_ns > loop_now_ns(g->sc->loop)) {
+            if (end_ns != LOOP_NEVER) {
+                loop_arm(g->sc->loop, &g->timer, end_ns);
+            }
+            return; /* the last KV's arrival arms it */
+        }
+    }
+    g->layer = g->stage_end;
+    for (uint32_t r = 0; r < g->sc->config.prefill_group_gpus; r++) {
+        compute_backend_progress(g->joined[r], g->layer);
+    }
+    if (g->layer == total) {
+        finish_forward(g);
+    } else {
+        start_stage_if_ready(g, 0);
+    }
+}
+
+static int sim_forward(struct compute_port *port, struct compute_forward *f)
+{
+    struct sim_compute *sc = sim_of(port);
+    if (f->group >= sc->config.prefill_groups || f->rank >= sc->config.prefill_group_gpus ||
+        sc->forwards[f->group].joined[f->rank]) {
+        return -EINVAL;
+    }
+    struct sim_forward_group *g = &sc->forwards[f->group];
+    g->joined[f->rank] = f;
+    f->submit_ns = loop_now_ns(sc->loop);
+    if (++g->n_joined == sc->config.prefill_group_gpus) {
+        start_forward(g);
+    }
+    return 0;
+}
+
+static void sim_feed(struct compute_port *port, struct compute_forward *f)
+{
+    struct sim_forward_group *g = &sim_of(port)->forwards[f->group];
+    if (!g->running) {
+        return;
+    }
+    uint64_t now = loop_now_ns(g->sc->loop);
+    if (g->all_ready_ns == LOOP_NEVER && layers_ready(g) == layers_total(g)) {
+        g->all_ready_ns = now;
+        if (g->stage_end == layers_total(g) && !loop_armed(&g->timer)) {
+            loop_arm(g->sc->loop, &g->timer, earliest_end_ns(g));
+        }
+    }
+    if (g->stage_end == 0) {
+        start_stage_if_ready(g, g->layer == 0 ? timing_forward_fixed_ns(g->sc->timing) : 0);
+    }
+}
+
+/* Decode loops */
+
+static struct list *due_list(struct sim_decode_group *g, uint64_t step)
+{
+    return &g->due[step % (2 * EPOCH_STEPS)];
+}
+
+/* The backend's view of a sequence, kept in its private words. */
+struct sequence_state {
+    struct list node;
+    uint64_t joined_step;
+    uint64_t due_step;
+};
+
+_Static_assert(sizeof(struct sequence_state) <= sizeof(((struct compute_sequence *)0)->private_words),
+               "the private words of a sequence are too few");
+
+static struct sequence_state *state_of(struct compute_sequence *s)
+{
+    return (struct sequence_state *)(void *)s->private_words;
+}
+
+static struct compute_sequence *sequence_of(struct list *node)
+{
+    char *words = (char *)container_of(node, struct sequence_state, node);
+    return (struct compute_sequence *)(void *)(words - offsetof(struct compute_sequence, private_words));
+}
+
+static struct sim_decode_group *group_of(struct sim_compute *sc, const struct compute_sequence *s)
+{
+    return &sc->decodes[s->engine / sc->config.decode_group_gpus];
+}
+
+static struct sim_decode_engine *engine_of(struct sim_decode_group *g, const struct compute_sequence *s)
+{
+    return &g->engines[s->engine % g->sc->config.decode_group_gpus];
+}
+
+/* Puts it where a scan of the coming steps finds it: at its due step, or as far ahead as the scan goes. */
+static void schedule(struct sim_decode_group *g, struct compute_sequence *s)
+{
+    struct sequence_state *st = state_of(s);
+    uint64_t last = g->step + 2 * EPOCH_STEPS - 1;
+    st->due_step = st->joined_step + s->notify_at;
+    list_add_tail(due_list(g, st->due_step < last ? st->due_step : last), &st->node);
+}
+
+static void admit_joining(struct sim_decode_group *g)
+{
+    list_for_each_safe(pos, tmp, &g->joining)
+    {
+        struct compute_sequence *s = sequence_of(pos);
+        list_remove(pos);
+        state_of(s)->joined_step = g->step;
+        struct sim_decode_engine *e = engine_of(g, s);
+        e->batch += 1;
+        e->context_tok += s->context_tok;
+        g->n_sequences++;
+        schedule(g, s);
+    }
+}
+
+/* Length of the coming step and its growth per step. */
+static void price_step(struct sim_decode_group *g)
+{
+    const struct timing_model *tm = g->sc->timing;
+    uint32_t n_gpus = g->sc->config.decode_group_gpus;
+    const struct sim_decode_engine *slowest = NULL;
+    double worst = -1, batch = 0;
+    for (uint32_t i = 0; i < n_gpus; i++) {
+        const struct sim_decode_engine *e = &g->engines[i];
+        batch += e->batch;
+        double ns = e->batch > 0 ? timing_decode_gpu_ns(tm, e->batch, e->context_tok) : 0;
+        if (ns > worst) {
+            worst = ns;
+            slowest = e;
+        }
+    }
+    double grown = timing_decode_gpu_ns(tm, slowest->batch, slowest->context_tok + slowest->batch);
+    g->first_ns = worst + timing_decode_group_ns(tm, batch, n_gpus);
+    g->growth_ns = grown - worst;
+}
+
+static uint64_t boundary_ns(const struct sim_decode_group *g, uint32_t steps)
+{
+    double n = steps;
+    return g->epoch_start_ns + (uint64_t)llround(n * g->first_ns + g->growth_ns * n * (n - 1) / 2);
+}
+
+static void start_epoch(struct sim_decode_group *g)
+{
+    uint32_t n = 1;
+    while (n < EPOCH_STEPS && list_empty(due_list(g, g->step + n))) {
+        n++;
+    }
+    price_step(g);
+    g->epoch_steps = n;
+    g->epoch_start_ns = loop_now_ns(g->sc->loop);
+    loop_arm(g->sc->loop, &g->timer, boundary_ns(g, n));
+}
+
+/* Tells the sequences whose step has come; the others found here were parked: put them further. */
+static void notify_due(struct sim_decode_group *g)
+{
+    struct list now_due;
+    list_init(&now_due);
+    struct list *due = due_list(g, g->step);
+    while (!list_empty(due)) {
+        struct list *node = list_first(due);
+        list_remove(node);
+        list_add_tail(&now_due, node);
+    }
+    while (!list_empty(&now_due)) {
+        struct list *node = list_first(&now_due);
+        list_remove(node);
+        struct compute_sequence *s = sequence_of(node);
+        if (state_of(s)->due_step > g->step) {
+            schedule(g, s);
+            continue;
+        }
+        s->steps_done = (uint32_t)(g->step - state_of(s)->joined_step);
+        s->notify(s);
+        if (s->joined) {
+            assert(s->notify_at > s->steps_done);
+            schedule(g, s);
+        }
+    }
+}
+
+static void close_epoch(struct sim_decode_group *g, uint32_t steps)
+{
+    g->step += steps;
+    g->sc->n_steps += steps;
+    g->busy_ns += (double)(loop_now_ns(g->sc->loop) - g->epoch_start_ns);
+    g->batch_steps += (double)steps * g->n_sequences;
+    for (uint32_t i = 0; i < g->sc->config.decode_group_gpus; i++) {
+        g->engines[i].context_tok += g->engines[i].batch * steps;
+    }
+    g->epoch_steps = 0;
+}
+
+static void epoch_over(struct loop_timer *t)
+{
+    struct sim_decode_group *g = container_of(t, struct sim_decode_group, timer);
+    if (g->epoch_steps > 0) {
+        close_epoch(g, g->epoch_steps);
+        notify_due(g);
+    }
+    admit_joining(g);
+    if (g->n_sequences > 0) {
+        start_epoch(g);
+    }
+}
+
+/* Ends the running epoch at the next step boundary. */
+static void cut_epoch(struct sim_decode_group *g)
+{
+    uint64_t now = loop_now_ns(g->sc->loop);
+    uint32_t n = 1;
+    while (n < g->epoch_steps && boundary_ns(g, n) < now) {
+        n++;
+    }
+    if (n < g->epoch_steps) {
+        g->epoch_steps = n;
+        loop_arm(g->sc->loop, &g->timer, boundary_ns(g, n));
+    }
+}
+
+static int sim_join(struct compute_port *port, struct compute_sequence *s)
+{
+    struct sim_compute *sc = sim_of(port);
+    if (s->engine >= sc->config.decode_groups * sc->config.decode_group_gpus) {
+        return -EINVAL;
+    }
+    struct sim_decode_group *g = group_of(sc, s);
+    list_add_tail(&g->joining, &state_of(s)->node);
+    if (g->epoch_steps > 0) {
+        cut_epoch(g);
+    } else if (!loop_armed(&g->timer)) {
+        loop_post(sc->loop, &g->timer);
+    }
+    return 0;
+}
+
+/* Called from notify(), between two epochs (the engines leave when a sequence's last token is there). */
+static void sim_leave(struct compute_port *port, struct compute_sequence *s)
+{
+    struct sim_decode_group *g = group_of(sim_of(port), s);
+    struct sim_decode_engine *e = engine_of(g, s);
+    list_remove(&state_of(s)->node);
+    e->batch -= 1;
+    e->context_tok -= (double)s->context_tok + s->steps_done;
+    if (e->batch == 0) {
+        e->context_tok = 0;
+    }
+    g->n_sequences--;
+}
+
+static const struct compute_port_ops ops = {
+    .name = "sim", .forward = sim_forward, .feed = sim_feed, .join = sim_join, .leave = sim_leave};
+
+static int init_forward_groups(struct sim_compute *sc)
+{
+    sc->forwards = calloc(sc->config.prefill_groups, sizeof(*sc->forwards));
+    for (uint32_t i = 0; sc->forwards && i < sc->config.prefill_groups; i++) {
+        struct sim_forward_group *g = &sc->forwards[i];
+        g->sc = sc;
+        loop_timer_init(&g->timer, stage_over);
+        g->joined = calloc(sc->config.prefill_group_gpus, sizeof(struct compute_forward *));
+        if (!g->joined) {
+            return -ENOMEM;
+        }
+    }
+    return sc->forwards ? 0 : -ENOMEM;
+}
+
+static int init_decode_groups(struct sim_compute *sc)
+{
+    sc->decodes = calloc(sc->config.decode_groups, sizeof(*sc->decodes));
+    for (uint32_t i = 0; sc->decodes && i < sc->config.decode_groups; i++) {
+        struct sim_decode_group *g = &sc->decodes[i];
+        g->sc = sc;
+        loop_timer_init(&g->timer, epoch_over);
+        list_init(&g->joining);
+        for (unsigned k = 0; k < 2 * EPOCH_STEPS; k++) {
+            list_init(&g->due[k]);
+        }
+        g->engines = calloc(sc->config.decode_group_gpus, sizeof(*g->engines));
+        if (!g->engines) {
+            return -ENOMEM;
+        }
+    }
+    return sc->decodes ? 0 : -ENOMEM;
+}
+
+int sim_compute_init(struct sim_compute *sc, struct loop *loop, const struct timing_model *timing,
+                     const struct sim_compute_config *config)
+{
+    *sc = (struct sim_compute){.port.ops = &ops, .loop = loop, .timing = timing, .config = *config};
+    if (init_forward_groups(sc) || init_decode_groups(sc)) {
+        sim_compute_done(sc);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+void sim_compute_done(struct sim_compute *sc)
+{
+    for (uint32_t i = 0; sc->forwards && i < sc->config.prefill_groups; i++) {
+        free(sc->forwards[i].joined);
+    }
+    for (uint32_t i = 0; sc->decodes && i < sc->config.decode_groups; i++) {
+        free(sc->decodes[i].engines);
+    }
+    free(sc->forwards);
+    free(sc->decodes);
+}

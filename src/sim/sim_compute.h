@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Prefill forwards and decode loops in virtual time, from model/timing.h.
+ *
+ * Forward of an EP group: starts when all its engines have joined. It runs in stages of stage_layers
+ * layers. A stage that starts with layer a may begin once every engine has the KV of layer a; the forward
+ * ends no earlier than one layer's time after the KV of the last layer has arrived everywhere. With
+ * stage_layers = 1 that is exact layer by layer; with longer stages transfer and computation inside a stage
+ * are taken to overlap freely. A stage costs its share of
+ *     max over engines (attention + linear) + experts(tokens of the whole group).
+ *
+ * Decode loop of an EP group: steps of
+ *     max over engines (attention + linear of its batch) + experts and fixed cost of the group,
+ * run in epochs: as many steps at once as nobody joins, leaves or wants to be told, at most EPOCH_STEPS. In
+ * an epoch the contexts grow by one token per sequence and step, and the slowest engine stays the slowest.
+ */
+#ifndef DUALPATH_SIM_SIM_COMPUTE_H
+#define DUALPATH_SIM_SIM_COMPUTE_H
+
+#include "base/list.h"
+#include "base/loop.h"
+#include "model/timing.h"
+#include "sched/compute.h"
+
+#define EPOCH_STEPS 32u
+
+struct sim_compute_config {
+    uint32_t prefill_groups, prefill_group_gpus;
+    uint32_t decode_groups, decode_group_gpus;
+    uint32_t stage_layers; /* layers per stage of a forward, >= 1 */
+};
+
+struct sim_forward_group {
+    struct sim_compute *sc;
+    struct compute_forward **joined; /* by rank */
+    uint32_t n_joined;
+    bool running;
+    uint32_t layer;       /* first layer of the stage in progress */
+    uint32_t stage_end;   /* 0: waiting for KV */
+    double compute_ns;    /* of all layers, the fixed cost apart */
+    uint64_t all_ready_ns; /* when the last layer's KV was everywhere; LOOP_NEVER before */
+    struct loop_timer timer;
+    double busy_ns;
+};
+
+struct sim_decode_engine {
+    double batch, context_tok;
+};
+
+struct sim_decode_group {
+    struct sim_compute *sc;
+    struct sim_decode_engine *engines;
+    struct list due[2 * EPOCH_STEPS]; /* sequences by (due step) modulo the size */
+    struct list joining;
+    uint32_t n_sequences;
+    uint64_t step;           /* steps done */
+    uint32_t epoch_steps;    /* 0: idle */
+    uint64_t epoch_start_ns;
+    double first_ns, growth_ns; /* step i of the epoch takes first + i * growth */
+    struct loop_timer timer;
+    double busy_ns, batch_steps;
+};
+
+struct sim_compute {
+    struct compute_port port;
+    struct loop *loop;
+    const struct timing_model *timing;
+    struct sim_compute_config config;
+    struct sim_forward_group *forwards;
+    struct sim_decode_group *decodes;
+    uint64_t n_forwards, n_steps;
+};
+
+/* timing must outlive it. Returns 0 or -ENOMEM. */
+int sim_compute_init(struct sim_compute *sc, struct loop *loop, const struct timing_model *timing,
+                     const struct sim_compute_config *config);
+void sim_compute_done(struct sim_compute *sc);
+
+#endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "sim/sim_dp.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+
+/* An op in flight: a stream for copies, a job for storage; the other one stays unused. */
+struct sim_op {
+    struct sim_dp *sd;
+    struct dp_op *op;
+    uint32_t index; /* in the pool */
+    bool cancelled;
+    struct loop_timer timer; /* the copy's start-up latency; or the end of a cancelled or free op */
+    struct net_stream stream;
+    struct storage_job job;
+};
+
+static struct sim_dp *sim_of(struct dp *dp)
+{
+    return container_of(dp, struct sim_dp, dp);
+}
+
+static struct sim_op *sim_op_of(struct sim_dp *sd, const struct dp_op *op)
+{
+    return pool_at(&sd->ops, (uint32_t)op->private_words[0]);
+}
+
+static void complete(struct sim_op *so, int status)
+{
+    struct sim_dp *sd = so->sd;
+    struct dp_op *op = so->op;
+    op->done_ns = loop_now_ns(sd->loop);
+    pool_put(&sd->ops, so->index);
+    dp_backend_done(&sd->dp, op, status);
+}
+
+/* Copies */
+
+static void stream_reached(struct net_stream *s)
+{
+    struct sim_op *so = container_of(s, struct sim_op, stream);
+    struct dp_op *op = so->op;
+    dp_backend_progress(&so->sd->dp, op, (uint32_t)(s->mark_bytes / op->part_bytes));
+    s->mark_bytes = (uint64_t)op->notify_at * op->part_bytes;
+}
+
+static void stream_ended(struct net_stream *s)
+{
+    complete(container_of(s, struct sim_op, stream), 0);
+}
+
+static unsigned copy_path(struct sim_dp *sd, const struct dp_op *op, struct net_resource **ret_path)
+{
+    uint32_t g = sd->config.gpus_per_node;
+    unsigned n = 0;
+    if (op->src.tier == DP_DRAM) {
+        ret_path[n++] = &sd->nodes[op->src.node].dram;
+    }
+    ret_path[n++] = &sd->cnics[op->src.node * g + op->src.gpu].tx;
+    ret_path[n++] = &sd->cnics[op->dst.node * g + op->dst.gpu].rx;
+    if (op->dst.tier == DP_DRAM) {
+        ret_path[n++] = &sd->nodes[op->dst.node].dram;
+    }
+    return n;
+}
+
+static void open_stream(struct sim_op *so)
+{
+    struct dp_op *op = so->op;
+    struct net_resource *path[MAXMIN_MAX_LINKS];
+    unsigned n = copy_path(so->sd, op, path);
+    op->start_ns = loop_now_ns(so->sd->loop);
+    so->stream.total_bytes = dp_op_bytes(op);
+    so->stream.ready_bytes = (uint64_t)op->parts_ready * op->part_bytes;
+    so->stream.mark_bytes =
+        op->progress ? (uint64_t)op->notify_at * op->part_bytes : so->stream.total_bytes;
+    so->stream.reached = stream_reached;
+    so->stream.ended = stream_ended;
+    net_stream_open(&so->sd->net, &so->stream, path, n);
+}
+
+/* The oracle's ops: whatever is ready has arrived. */
+static void free_step(struct sim_op *so)
+{
+    struct dp_op *op = so->op;
+    if (op->parts_ready == op->parts_total) {
+        complete(so, 0);
+    } else {
+        dp_backend_progress(&so->sd->dp, op, op->parts_ready);
+    }
+}
+
+static void op_timer(struct loop_timer *t)
+{
+    struct sim_op *so = container_of(t, struct sim_op, timer);
+    if (so->cancelled) {
+        complete(so, -ECANCELED);
+    } else if (so->sd->config.free_transfers) {
+        free_step(so);
+    } else {
+        open_stream(so);
+    }
+}
+
+/* Storage */
+
+static void job_started(struct storage_job *job)
+{
+    struct sim_op *so = container_of(job, struct sim_op, job);
+    so->op->start_ns = loop_now_ns(so->sd->loop);
+}
+
+static void job_done(struct storage_job *job)
+{
+    complete(container_of(job, struct sim_op, job), 0);
+}
+
+static void submit_storage(struct sim_op *so)
+{
+    const struct dp_op *op = so->op;
+    bool read = op->kind == DP_STORAGE_READ;
+    struct sim_node *node = &so->sd->nodes[read ? op->dst.node : op->src.node];
+    so->job.started = job_started;
+    so->job.done = job_done;
+    storage_server_submit(&node->snic, &so->job, read ? 0 : 1, dp_op_bytes(op), op->part_bytes);
+}
+
+static int sim_submit(struct dp *dp, struct dp_op *op)
+{
+    struct sim_dp *sd = sim_of(dp);
+    if (sd->config.depth && sd->ops.n_used >= sd->config.depth) {
+        return -EAGAIN;
+    }
+    uint32_t index;
+    struct sim_op *so = pool_get(&sd->ops, &index);
+    so->sd = sd;
+    so->op = op;
+    so->index = index;
+    loop_timer_init(&so->timer, op_timer);
+    op->private_words[0] = index;
+    op->submit_ns = op->start_ns = loop_now_ns(sd->loop);
+    if (op->kind != DP_COPY && op->parts_ready != op->parts_total) {
+        pool_put(&sd->ops, index);
+        return -EINVAL; /* storage moves Full Blocks that exist */
+    }
+    if (sd->config.free_transfers) {
+        loop_post(sd->loop, &so->timer);
+    } else if (op->kind == DP_COPY) {
+        loop_arm(sd->loop, &so->timer, loop_now_ns(sd->loop) + sd->config.transfer_latency_ns);
+    } else {
+        submit_storage(so);
+    }
+    return 0;
+}
+
+static void sim_feed(struct dp *dp, struct dp_op *op)
+{
+    struct sim_dp *sd = sim_of(dp);
+    struct sim_op *so = sim_op_of(sd, op);
+    if (so->cancelled) {
+        return;
+    }
+    if (sd->config.free_transfers) {
+        loop_post(sd->loop, &so->timer);
+    } else if (so->stream.open) {
+        net_stream_ready(&so->stream, (uint64_t)op->parts_ready * op->part_bytes);
+    }
+}
+
+static void sim_cancel(struct dp *dp, struct dp_op *op)
+{
+    struct sim_dp *sd = sim_of(dp);
+    struct sim_op *so = sim_op_of(sd, op);
+    if (so->cancelled) {
+        return;
+    }
+    if (op->kind != DP_COPY && !sd->config.free_transfers &&
+        !storage_server_cancel(so->job.server, &so->job)) {
+        return; /* the bytes are through: done() comes with 0 */
+    }
+    if (so->stream.open) {
+        net_stream_abort(&so->stream);
+    }
+    so->cancelled = true;
+    loop_post(sd->loop, &so->timer);
+}
+
+static const struct dp_ops sim_dp_ops = {
+    .name = "sim", .submit = sim_submit, .feed = sim_feed, .cancel = sim_cancel};
+
+/* What the storage NIC leaves of DRAM; it takes line rate times efficiency while it is busy. */
+static void set_dram_left(struct sim_dp *sd, struct sim_node *node)
+{
+    double taken = node->snic_busy ? node->snic.rate_Bps * node->snic.config.efficiency_max : 0;
+    double left = sd->config.dram_Bps - taken;
+    net_set_capacity(&sd->net, &node->dram, left > 0 ? left : 0);
+}
+
+static void share_cluster(struct sim_dp *sd)
+{
+    double fair = sd->config.cluster_Bps / (sd->n_busy_snics ? sd->n_busy_snics : 1);
+    double rate = fair < sd->config.storage.line_Bps ? fair : sd->config.storage.line_Bps;
+    for (uint32_t n = 0; n < sd->config.n_nodes; n++) {
+        struct sim_node *node = &sd->nodes[n];
+        if (node->snic_busy && node->snic.rate_Bps != rate) {
+            storage_server_set_rate(&node->snic, rate);
+            set_dram_left(sd, node);
+        }
+    }
+}
+
+static void snic_load_changed(struct storage_server *s, bool busy)
+{
+    struct sim_node *node = container_of(s, struct sim_node, snic);
+    struct sim_dp *sd = node->sd;
+    node->snic_busy = busy;
+    sd->n_busy_snics += busy ? 1 : -1u;
+    if (sd->config.cluster_Bps > 0) {
+        share_cluster(sd);
+    }
+    set_dram_left(sd, node);
+}
+
+int sim_dp_init(struct sim_dp *sd, struct loop *loop, const struct sim_dp_config *config)
+{
+    *sd = (struct sim_dp){.loop = loop, .config = *config};
+    dp_init(&sd->dp, &sim_dp_ops);
+    pool_init(&sd->ops, sizeof(struct sim_op));
+    net_init(&sd->net, loop);
+    sd->nodes = calloc(config->n_nodes, sizeof(*sd->nodes));
+    sd->cnics = calloc((size_t)config->n_nodes * config->gpus_per_node, sizeof(*sd->cnics));
+    sd->rng = rng_new(config->seed, "storage latency");
+    if (!sd->nodes || !sd->cnics || !sd->rng) {
+        sim_dp_done(sd);
+        return -ENOMEM;
+    }
+    for (uint32_t n = 0; n < config->n_nodes; n++) {
+        struct sim_node *node = &sd->nodes[n];
+        node->sd = sd;
+        storage_server_init(&node->snic, loop, sd->rng, &config->storage);
+        node->snic.load_changed = snic_load_changed;
+        net_resource_init(&node->dram, config->dram_Bps);
+    }
+    for (uint32_t c = 0; c < config->n_nodes * config->gpus_per_node; c++) {
+        net_resource_init(&sd->cnics[c].tx, config->cnic_Bps);
+        net_resource_init(&sd->cnics[c].rx, config->cnic_Bps);
+    }
+    return 0;
+}
+
+void sim_dp_done(struct sim_dp *sd)
+{
+    rng_free(sd->rng);
+    free(sd->nodes);
+    free(sd->cnics);
+    net_done(&sd->net);
+    pool_done(&sd->ops);
+}
+
+static int unequal(char *ret_what, size_t size, const char *kind, uint32_t index, uint64_t in, uint64_t out)
+{
+    snprintf(ret_what, size, "%s %u: %llu bytes in, %llu bytes out", kind, index,
+             (unsigned long long)in, (unsigned long long)out);
+    return -EPROTO;
+}
+
+static int check_resource(const struct net_resource *r, const char *kind, uint32_t index,
+                          char *ret_what, size_t size)
+{
+    return r->bytes_in == r->bytes_out
+               ? 0
+               : unequal(ret_what, size, kind, index, r->bytes_in, r->bytes_out);
+}
+
+int sim_dp_check_conserved(const struct sim_dp *sd, char *ret_what, size_t size)
+{
+    static const char *const queues[2] = {"storage NIC reads of node", "storage NIC writes of node"};
+    int rc = 0;
+    for (uint32_t n = 0; n < sd->config.n_nodes && rc == 0; n++) {
+        const struct sim_node *node = &sd->nodes[n];
+        for (unsigned q = 0; q < 2 && rc == 0; q++) {
+            if (node->snic.bytes_in[q] != node->snic.bytes_out[q]) {
+                rc = unequal(ret_what, size, queues[q], n, node->snic.bytes_in[q],
+                             node->snic.bytes_out[q]);
+            }
+        }
+        rc = rc ? rc : check_resource(&node->dram, "DRAM of node", n, ret_what, size);
+    }
+    for (uint32_t c = 0; c < sd->config.n_nodes * sd->config.gpus_per_node && rc == 0; c++) {
+        rc = check_resource(&sd->cnics[c].tx, "CNIC TX", c, ret_what, size);
+        rc = rc ? rc : check_resource(&sd->cnics[c].rx, "CNIC RX", c, ret_what, size);
+    }
+    return rc;
+}

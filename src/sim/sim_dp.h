@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The data path in virtual time: every hop of every op on the link models.
+ *
+ *   storage read    storage NIC (queue of its own), then in DRAM            DRAM write share of the NIC's rate
+ *   storage write   storage NIC                                            DRAM read share of the NIC's rate
+ *   copy            [source DRAM] -> CNIC TX of the source -> CNIC RX of the destination -> [destination DRAM]
+ *
+ * A loopback copy (DRAM to a GPU of the node or back) takes TX and RX of the same CNIC. DRAM is
+ * half-duplex: reads and writes share its capacity. What the storage NIC moves is taken off the DRAM
+ * capacity that copies share (its DMA is small against DRAM and is not throttled by them). A limit of the
+ * storage cluster is shared equally by the busy NICs, which is max-min fair since they are equal.
+ */
+#ifndef DUALPATH_SIM_SIM_DP_H
+#define DUALPATH_SIM_SIM_DP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/pool.h"
+#include "datapath/dp.h"
+#include "sim/network.h"
+#include "sim/storage_server.h"
+
+struct sim_dp_config {
+    uint32_t n_nodes, gpus_per_node;
+    double cnic_Bps; /* each direction */
+    double dram_Bps;
+    struct storage_config storage;
+    double cluster_Bps;           /* limit of the storage cluster over all nodes; 0 = none */
+    uint64_t transfer_latency_ns; /* per copy op, beyond the bytes' own time */
+    bool free_transfers;          /* the oracle: every op takes no time and no capacity */
+    uint32_t depth;               /* ops in flight before -EAGAIN; 0 = no limit */
+    uint64_t seed;
+};
+
+struct sim_node {
+    struct storage_server snic;
+    struct net_resource dram;
+    bool snic_busy;
+    struct sim_dp *sd;
+};
+
+struct sim_cnic {
+    struct net_resource tx, rx; /* tx: PCIe reads (out of a memory), rx: PCIe writes (into a memory) */
+};
+
+struct sim_dp {
+    struct dp dp;
+    struct loop *loop;
+    struct sim_dp_config config;
+    struct net net;
+    uint32_t n_busy_snics;
+    struct sim_node *nodes;
+    struct sim_cnic *cnics; /* node * gpus_per_node + gpu */
+    struct pool ops;
+    struct rng *rng;
+};
+
+/* Returns 0 or -ENOMEM. */
+int sim_dp_init(struct sim_dp *sd, struct loop *loop, const struct sim_dp_config *config);
+void sim_dp_done(struct sim_dp *sd);
+
+/* 0 when every byte accepted by every resource has been delivered; else -EPROTO and the resource's name. */
+int sim_dp_check_conserved(const struct sim_dp *sd, char *ret_what, size_t size);
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "sim/storage_server.h"
+
+#include <math.h>
+
+#include "base/rng.h"
+#include "base/units.h"
+
+double storage_efficiency(const struct storage_config *config, double io_bytes)
+{
+    return config->efficiency_max * io_bytes / (io_bytes + config->half_size_bytes);
+}
+
+static uint32_t n_serving(const struct storage_server *s)
+{
+    return s->n_serving[0] + s->n_serving[1];
+}
+
+/* Serves until now at the rate and the sharing that have held since the last call. */
+static void catch_up(struct storage_server *s)
+{
+    uint64_t now = loop_now_ns(s->loop);
+    double elapsed_ns = (double)(now - s->served_at_ns);
+    s->served_at_ns = now;
+    if (n_serving(s) == 0 || elapsed_ns == 0) {
+        return;
+    }
+    s->busy_ns += elapsed_ns;
+    double each = s->rate_Bps * 1e-9 * elapsed_ns / n_serving(s);
+    list_for_each(pos, &s->serving)
+    {
+        struct storage_job *j = container_of(pos, struct storage_job, node);
+        j->work_left_bytes -= each;
+    }
+}
+
+static void arm(struct storage_server *s)
+{
+    double least = INFINITY;
+    list_for_each(pos, &s->serving)
+    {
+        struct storage_job *j = container_of(pos, struct storage_job, node);
+        least = j->work_left_bytes < least ? j->work_left_bytes : least;
+    }
+    if (isinf(least) || s->rate_Bps <= 0) {
+        loop_disarm(s->loop, &s->timer);
+        return;
+    }
+    double ns = ceil(least * n_serving(s) / s->rate_Bps * 1e9);
+    loop_arm(s->loop, &s->timer, s->served_at_ns + (uint64_t)(ns > 0 ? ns : 0));
+}
+
+static void start_waiting(struct storage_server *s)
+{
+    bool was_busy = n_serving(s) > 0;
+    for (unsigned q = 0; q < 2; q++) {
+        while (s->n_serving[q] < s->config.in_service[q] && !list_empty(&s->waiting[q])) {
+            struct list *first = list_first(&s->waiting[q]);
+            struct storage_job *j = container_of(first, struct storage_job, node);
+            list_remove(first);
+            list_add_tail(&s->serving, first);
+            s->n_serving[q]++;
+            if (j->started) {
+                j->started(j);
+            }
+        }
+    }
+    if (s->load_changed && !was_busy && n_serving(s) > 0) {
+        s->load_changed(s, true);
+    }
+}
+
+static void latency_over(struct loop_timer *t)
+{
+    struct storage_job *j = container_of(t, struct storage_job, latency_timer);
+    j->done(j);
+}
+
+static void leave_service(struct storage_server *s, struct storage_job *j)
+{
+    list_remove(&j->node);
+    s->n_serving[j->queue]--;
+}
+
+static void finish(struct storage_server *s, struct storage_job *j)
+{
+    leave_service(s, j);
+    s->bytes_out[j->queue] += j->bytes;
+    s->moved_bytes += (double)j->bytes;
+    double latency_s = 0;
+    if (s->config.latency_median_s > 0) {
+        latency_s = rng_lognormal(s->rng, s->config.latency_median_s, s->config.latency_sigma);
+    }
+    loop_arm(s->loop, &j->latency_timer, loop_now_ns(s->loop) + units_s_to_ns(latency_s));
+}
+
+static void serve(struct loop_timer *t)
+{
+    struct storage_server *s = container_of(t, struct storage_server, timer);
+    catch_up(s);
+    /* The event was rounded up to a nanosecond, in which the line moves rate * 1 ns: that is "done". */
+    double slack = s->rate_Bps * 1e-9;
+    list_for_each_safe(pos, tmp, &s->serving)
+    {
+        struct storage_job *j = container_of(pos, struct storage_job, node);
+        if (j->work_left_bytes <= slack * 1e-6) {
+            finish(s, j);
+        }
+    }
+    start_waiting(s);
+    if (s->load_changed && n_serving(s) == 0) {
+        s->load_changed(s, false);
+    }
+    arm(s);
+}
+
+void storage_server_init(struct storage_server *s, struct loop *loop, struct rng *rng,
+                         const struct storage_config *config)
+{
+    *s = (struct storage_server){
+        .loop = loop, .rng = rng, .config = *config, .rate_Bps = config->line_Bps};
+    for (unsigned q = 0; q < 2; q++) {
+        list_init(&s->waiting[q]);
+    }
+    list_init(&s->serving);
+    loop_timer_init(&s->timer, serve);
+}
+
+void storage_server_submit(struct storage_server *s, struct storage_job *job, uint32_t queue,
+                           uint64_t bytes, uint64_t io_bytes)
+{
+    job->server = s;
+    job->queue = queue;
+    job->bytes = bytes;
+    job->work_left_bytes = (double)bytes / storage_efficiency(&s->config, (double)io_bytes);
+    loop_timer_init(&job->latency_timer, latency_over);
+    s->bytes_in[queue] += bytes;
+    list_add_tail(&s->waiting[queue], &job->node);
+    if (s->n_serving[queue] < s->config.in_service[queue]) {
+        catch_up(s);
+        start_waiting(s);
+        arm(s);
+    }
+}
+
+bool storage_server_cancel(struct storage_server *s, struct storage_job *job)
+{
+    if (loop_armed(&job->latency_timer)) {
+        return false;
+    }
+    catch_up(s);
+    bool serving = false;
+    list_for_each(pos, &s->serving)
+    {
+        serving |= pos == &job->node;
+    }
+    if (serving) {
+        leave_service(s, job);
+    } else {
+        list_remove(&job->node);
+    }
+    s->bytes_in[job->queue] -= job->bytes;
+    start_waiting(s);
+    if (s->load_changed && n_serving(s) == 0) {
+        s->load_changed(s, false);
+    }
+    arm(s);
+    return true;
+}
+
+void storage_server_set_rate(struct storage_server *s, double rate_Bps)
+{
+    catch_up(s);
+    s->rate_Bps = rate_Bps;
+    arm(s);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Virtual time: waiting jumps to the deadline. Ends the loop when nothing will ever happen, or on request. */
+#ifndef DUALPATH_SIM_VIRTUAL_DRIVER_H
+#define DUALPATH_SIM_VIRTUAL_DRIVER_H
+
+#include <stdatomic.h>
+
+#include "base/loop.h"
+
+struct virtual_driver {
+    struct loop_driver driver;
+    uint64_t now_ns;
+    const atomic_bool *interrupted; /* NULL, or set by a signal handler: the loop then returns -ECANCELED */
+};
+
+void virtual_driver_init(struct virtual_driver *d, const atomic_bool *interrupted);
+
+#endif
