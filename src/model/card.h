@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * What the simulator knows of a model: shapes, parameter counts and KV-cache layout. Cards are JSON
- * files (scenarios/models) or HuggingFace config.json files; input/model_card.h reads both. This room
+ * files (scenarios/models) or HuggingFace config.json files; input/cards.h reads both. This room
  * holds the pure arithmetic on them.
  */
 #ifndef DUALPATH_MODEL_CARD_H
@@ -29,12 +29,15 @@ struct model_card {
     uint32_t n_experts, experts_per_tok, n_shared_experts, expert_width;  /* 0 for a dense model */
     uint32_t dense_width;                                                 /* FFN width of dense layers */
     uint32_t vocab;
+    bool tied_embeddings; /* LM head and embedding table are one matrix */
     double total_params, active_params; /* parameters, LM head included */
     uint64_t max_context_tok;
 
-    double kv_bytes_per_tok_layer;  /* stored bytes of one token in one (average) layer */
+    double kv_bytes_per_tok_layer;  /* stored bytes of one token in one (average) layer, indexer included */
+    double indexer_bytes_per_tok_layer; /* the indexer's share of them; 0 without DSA */
     double weight_bytes_per_param;  /* 1 for FP8, 2 for BF16 */
-    double mla_core_scale;          /* factor on the MLA core's FLOPs (facts/physics: 0.88 for the DeepSeek rows) */
+    double mla_core_scale;          /* factor on the MLA core in card_cache_compute_ratio() only: 0.88 gives
+                                       the paper's table 1 for DeepSeek, 1 is the arithmetic; times use 1 */
     bool expert_parallel;           /* attention DP + experts EP; false: data parallel only */
     char kv_dtype[16];              /* "fp8", "bf16", "fp16": as the card states it */
     char source[256];               /* where the numbers come from */
@@ -49,13 +52,52 @@ double card_attention_pairs(double cached_tok, double new_tok);
 /* FLOPs of the projections, FFNs and LM head for new_tok tokens: 2 * active * n. */
 double card_linear_flops(const struct model_card *card, double new_tok);
 
-/* FLOPs of attention over all layers, the cheaper form where there are two (MLA absorbed / expanded). */
+/*
+ * Key visits when each query sees at most limit keys: the sum over i = 1..n of min(cached + i, limit).
+ * With limit >= cached + n it is card_attention_pairs(). Sliding windows and DSA's top-k.
+ */
+double card_limited_pairs(double cached_tok, double new_tok, double limit);
+
+/* FLOPs of the DSA indexer over all layers (it scores every pair, in FP8): 2*h_I*d_I*layers*pairs. 0
+ * without DSA. */
+double card_indexer_flops(const struct model_card *card, double cached_tok, double new_tok);
+
+/*
+ * FLOPs of the attention core over all layers, scores and values:
+ *   GQA  4*heads*dim*(full layers*pairs + window layers*limited pairs)
+ *   MLA  the cheaper of absorbed, 2*heads*(kv+rope+kv)*layers*pairs, and expanded,
+ *        2*heads*(nope+rope+v)*layers*pairs + 2*kv*heads*(nope+v)*layers*(c+n)
+ *   DSA  absorbed, over min(top-k, context) keys of each query
+ */
+double card_core_flops(const struct model_card *card, double cached_tok, double new_tok);
+
+/* FLOPs of attention over all layers: core + indexer. */
 double card_attention_flops(const struct model_card *card, double cached_tok, double new_tok);
 
 /*
- * Cache-compute ratio, bytes of KV to load per FLOP of an append of append_tok on context_tok
- * (facts/physics, "FLOPs"; table 1 of the paper uses append 429).
+ * Cache-compute ratio: bytes of KV to load per FLOP of an append of append_tok on context_tok = L,
+ *     kv*L / [append * (2*active + c*min(L, topk) + i*L)]
+ * with kv the bytes without the indexer's, c the core's and i the indexer's FLOPs per pair (facts of
+ * table 1 of the paper, which uses append 429; append's own triangle is left out there and here).
  */
 double card_cache_compute_ratio(const struct model_card *card, double context_tok, double append_tok);
+
+/*
+ * Parameters counted from the shapes: projections, indexer, FFNs, routers, embedding and LM head
+ * (biases and norms are left out, below 0.1 %; prediction (MTP) layers too). Active: those one token
+ * meets, so experts_per_tok + shared experts, and the LM head but not the embedding table.
+ */
+struct card_params {
+    double total, active;
+    double routed;        /* all routed experts of all layers */
+    double routed_active; /* those one token meets */
+    double head;          /* the LM head; the embedding table is as large, unless tied */
+    double embedding;     /* 0 when tied to the head */
+};
+struct card_params card_count_params(const struct model_card *card);
+
+/* Layers whose FFN is a mixture of experts, and layers with full (not windowed) attention. */
+uint32_t card_moe_layers(const struct model_card *card);
+uint32_t card_full_layers(const struct model_card *card);
 
 #endif

@@ -17,7 +17,10 @@ struct gpu_profile {
     double mfu_sparse_prefill;    /* DSA sparse core */
     double mfu_gemm;              /* dense projections, large m */
     double mfu_grouped_gemm;      /* experts, >= 1024 tokens per GPU */
-    double hbm_efficiency;        /* decode: reached share of hbm_Bps */
+    double mfu_attention_decode;  /* dense GQA / MLA decode core, of the BF16 peak */
+    double mfu_sparse_decode;     /* DSA decode core, of the BF16 peak */
+    double hbm_efficiency;        /* reached share of hbm_Bps */
+    uint32_t nvlink_gpus;         /* GPUs of one NVLink domain: EP groups up to this size avoid the NICs */
     char source[256];
 };
 

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "model/timing.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+/* Embedding and LM head are kept in BF16 by the FP8 and MXFP4 checkpoints (DeepSeek-V3, gpt-oss).
+ */
+#define HEAD_BYTES_PER_PARAM 2.0
+
+/* BF16 latent and rope key, as the dense MLA decode kernels read them. */
+#define MLA_DECODE_BYTES 2.0
+
+/* FP8 vector with one FP32 scale per 128 values, and a BF16 vector: 7,392 and 14,336 B at 7168. */
+#define DISPATCH_BYTES_PER_VALUE (1.0 + 4.0 / 128)
+#define COMBINE_BYTES_PER_VALUE  2.0
+
+struct timing_config timing_config_defaults(void)
+{
+    return (struct timing_config){
+        /* Whole systems take 1.7-1.8 times the time of their kernels alone (vendor profile of
+         * V3.2-class prefill; production 3.5, the paper's run average 2.6): 1 / 1.75. */
+        .attention_efficiency = 0.57,
+        .linear_efficiency = 0.57,
+        .decode_efficiency = 1,
+        /* Assumed: about 20 launches of 5 us per layer over 61 layers, and the batch's CPU work. */
+        .forward_fixed_s = 10e-3,
+        /* Assumed: CPU work and sampling of a step replayed as one graph. */
+        .decode_fixed_s = 2e-3,
+        /* What remains of 27B's step of 8-9 ms (EP8) and of V3.2's 32 ms (EP32) at no load, after
+         * 2.1 and 14.4 ms of weights and the 2 ms above, over 29 and 58 MoE layers. */
+        .decode_collective_local_s = 0.15e-3,
+        .decode_collective_remote_s = 0.27e-3,
+        .decode_comm_exposed_frac = 1,
+    };
+}
+
+static double to_ns(double s)
+{
+    return s * 1e9;
+}
+
+static double gemm_peak(const struct timing_model *tm)
+{
+    return tm->card.weight_bytes_per_param <= 1 ? tm->gpu.fp8_flops : tm->gpu.bf16_flops;
+}
+
+static double hbm_rate(const struct timing_model *tm)
+{
+    return tm->gpu.hbm_Bps * tm->gpu.hbm_efficiency;
+}
+
+/* Parameters of one GPU's data-parallel products for one token: all it meets but routed experts. */
+static double linear_params(const struct timing_model *tm, const struct card_params *p)
+{
+    return tm->card.active_params - p->routed_active;
+}
+
+static double linear_bytes(const struct timing_model *tm, const struct card_params *p)
+{
+    double w = tm->card.weight_bytes_per_param;
+    return (linear_params(tm, p) - p->head) * w + p->head * fmax(w, HEAD_BYTES_PER_PARAM);
+}
+
+/*
+ * Bytes of expert weights one of group_gpus GPUs reads for tok tokens of the group: experts are
+ * taken as chosen independently and evenly, so one of E is missed by a token with probability 1 -
+ * k/E.
+ */
+static double expert_bytes(const struct timing_model *tm, const struct card_params *p, double tok,
+                           uint32_t group_gpus)
+{
+    double missed = pow(1 - (double)tm->card.experts_per_tok / tm->card.n_experts, tok);
+    return p->routed * tm->card.weight_bytes_per_param * (1 - missed) / group_gpus;
+}
+
+double timing_attention_ns(const struct timing_model *tm, double cached_tok, double new_tok)
+{
+    const struct gpu_profile *gpu = &tm->gpu;
+    double mfu =
+        tm->card.attention == ATTENTION_DSA ? gpu->mfu_sparse_prefill : gpu->mfu_attention_prefill;
+    double core_s = card_core_flops(&tm->card, cached_tok, new_tok) / (gpu->bf16_flops * mfu);
+    double indexer_s = card_indexer_flops(&tm->card, cached_tok, new_tok) /
+                       (gpu->fp8_flops * gpu->mfu_indexer_prefill);
+    return to_ns((core_s + indexer_s) / tm->config.attention_efficiency);
+}
+
+double timing_linear_ns(const struct timing_model *tm, double new_tok)
+{
+    if (new_tok <= 0) {
+        return 0;
+    }
+    struct card_params p = card_count_params(&tm->card);
+    double rate = gemm_peak(tm) * tm->gpu.mfu_gemm * tm->config.linear_efficiency;
+    return to_ns(
+        hypot(2 * linear_params(tm, &p) * new_tok / rate, linear_bytes(tm, &p) / hbm_rate(tm)));
+}
+
+double timing_experts_ns(const struct timing_model *tm, double group_tok, uint32_t group_gpus)
+{
+    if (card_moe_layers(&tm->card) == 0 || group_tok <= 0) {
+        return 0;
+    }
+    struct card_params p = card_count_params(&tm->card);
+    double rate = gemm_peak(tm) * tm->gpu.mfu_grouped_gemm * tm->config.linear_efficiency;
+    return to_ns(hypot(2 * p.routed_active * group_tok / group_gpus / rate,
+                       expert_bytes(tm, &p, group_tok, group_gpus) / hbm_rate(tm)));
+}
+
+double timing_forward_fixed_ns(const struct timing_model *tm)
+{
+    return to_ns(tm->config.forward_fixed_s);
+}
+
+/* One kernel's keys of all layers: the slower of its arithmetic and its reads. Linear in keys. */
+static double decode_kernel_s(const struct timing_model *tm, double keys, double flops_per_key,
+                              double flops_rate, double bytes_per_key)
+{
+    return keys * fmax(flops_per_key / flops_rate, bytes_per_key / hbm_rate(tm)) /
+           tm->config.decode_efficiency;
+}
+
+static double decode_gqa_s(const struct timing_model *tm, double batch, double context_tok)
+{
+    const struct model_card *card = &tm->card;
+    double full = card_full_layers(card);
+    double keys = full * context_tok + (double)card->n_window_layers * card->window_tok * batch;
+    double bytes = full > 0 ? card->kv_bytes_per_tok_layer * card->n_layers / full : 0;
+    return decode_kernel_s(tm, keys, 4.0 * card->n_heads * card->head_dim,
+                           tm->gpu.bf16_flops * tm->gpu.mfu_attention_decode, bytes);
+}
+
+static double latent_flops_per_key(const struct model_card *card)
+{
+    return 2.0 * card->n_heads * (2.0 * card->kv_lora_rank + card->rope_dim);
+}
+
+static double decode_mla_s(const struct timing_model *tm, double context_tok)
+{
+    const struct model_card *card = &tm->card;
+    return decode_kernel_s(tm, card->n_layers * context_tok, latent_flops_per_key(card),
+                           tm->gpu.bf16_flops * tm->gpu.mfu_attention_decode,
+                           MLA_DECODE_BYTES * (card->kv_lora_rank + card->rope_dim));
+}
+
+/* The sparse kernel pads shorter contexts to top-k keys, so its time does not depend on context. */
+static double decode_dsa_s(const struct timing_model *tm, double batch, double context_tok)
+{
+    const struct model_card *card = &tm->card;
+    double core_s =
+        decode_kernel_s(tm, (double)card->n_layers * card->sparse_topk * batch,
+                        latent_flops_per_key(card), tm->gpu.bf16_flops * tm->gpu.mfu_sparse_decode,
+                        card->kv_bytes_per_tok_layer - card->indexer_bytes_per_tok_layer);
+    double indexer_s = decode_kernel_s(
+        tm, card->n_layers * context_tok, 2.0 * card->indexer_heads * card->indexer_dim,
+        tm->gpu.fp8_flops * tm->gpu.mfu_indexer_prefill, card->indexer_bytes_per_tok_layer);
+    return core_s + indexer_s;
+}
+
+static double decode_attention_s(const struct timing_model *tm, double batch, double context_tok)
+{
+    switch (tm->card.attention) {
+    case ATTENTION_MLA:
+        return decode_mla_s(tm, context_tok);
+    case ATTENTION_DSA:
+        return decode_dsa_s(tm, batch, context_tok);
+    case ATTENTION_GQA:
+        break;
+    }
+    return decode_gqa_s(tm, batch, context_tok);
+}
+
+double timing_decode_gpu_ns(const struct timing_model *tm, double batch, double context_tok)
+{
+    if (batch <= 0) {
+        return 0;
+    }
+    struct card_params p = card_count_params(&tm->card);
+    double gemm_s = hypot(2 * linear_params(tm, &p) * batch / (gemm_peak(tm) * tm->gpu.mfu_gemm),
+                          linear_bytes(tm, &p) / hbm_rate(tm));
+    return to_ns(gemm_s / tm->config.decode_efficiency +
+                 decode_attention_s(tm, batch, context_tok));
+}
+
+/* Dispatch and combine of one GPU's share: latency per MoE layer, and bytes once they leave NVLink.
+ */
+static double decode_comm_s(const struct timing_model *tm, double batch_per_gpu,
+                            uint32_t group_gpus)
+{
+    const struct timing_config *config = &tm->config;
+    double layers = card_moe_layers(&tm->card);
+    if (group_gpus <= 1) {
+        return 0;
+    }
+    if (group_gpus <= tm->gpu.nvlink_gpus) {
+        return layers * config->decode_collective_local_s;
+    }
+    double bytes_per_tok = (double)tm->card.experts_per_tok * tm->card.hidden *
+                           (DISPATCH_BYTES_PER_VALUE + COMBINE_BYTES_PER_VALUE);
+    double wire_s = batch_per_gpu * bytes_per_tok / tm->gpu.nic_Bps;
+    return layers *
+           (config->decode_collective_remote_s + config->decode_comm_exposed_frac * wire_s);
+}
+
+double timing_decode_group_ns(const struct timing_model *tm, double group_batch,
+                              uint32_t group_gpus)
+{
+    double step_s = tm->config.decode_fixed_s;
+    if (card_moe_layers(&tm->card) > 0 && group_batch > 0) {
+        struct card_params p = card_count_params(&tm->card);
+        double batch = group_batch / group_gpus;
+        double rate = gemm_peak(tm) * tm->gpu.mfu_grouped_gemm;
+        step_s += hypot(2 * p.routed_active * batch / rate,
+                        expert_bytes(tm, &p, group_batch, group_gpus) / hbm_rate(tm)) /
+                  tm->config.decode_efficiency;
+        step_s += decode_comm_s(tm, batch, group_gpus);
+    }
+    return to_ns(step_s);
+}
+
+double timing_weight_bytes_per_gpu(const struct timing_model *tm, uint32_t ep_gpus)
+{
+    struct card_params p = card_count_params(&tm->card);
+    double w = tm->card.weight_bytes_per_param;
+    double tables = p.head + p.embedding;
+    double rest = tm->card.total_params - p.routed - tables;
+    return tables * fmax(w, HEAD_BYTES_PER_PARAM) + (rest + p.routed / ep_gpus) * w;
+}
