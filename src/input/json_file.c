@@ -90,8 +90,8 @@ static int parse_owned(const char *source, char *text, size_t size, struct json_
 
 int json_file_read(const char *path, struct json_file *ret_file, struct err *err)
 {
-    char *text;
-    size_t size;
+    char *text = NULL;
+    size_t size = 0;
     FILE *fp = fopen(path, "rb");
     int ret = fp ? read_all(fp, &text, &size) : -errno;
     if (fp) {
