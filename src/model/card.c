@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "model/card.h"
 
+#include <errno.h>
 #include <math.h>
+#include <string.h>
+
+/* One FP32 scale per this many FP8 values, in the published MLA and indexer cache layouts. */
+#define SCALE_GROUP 128
 
 uint32_t card_moe_layers(const struct model_card *card)
 {
@@ -11,6 +16,36 @@ uint32_t card_moe_layers(const struct model_card *card)
 uint32_t card_full_layers(const struct model_card *card)
 {
     return card->n_layers - card->n_window_layers;
+}
+
+static double fp8_bytes(uint32_t values)
+{
+    return values + 4 * ceil((double)values / SCALE_GROUP);
+}
+
+static double gqa_kv_bytes(const struct model_card *card, double bytes)
+{
+    return 2.0 * card->n_kv_heads * card->head_dim * bytes * card_full_layers(card) /
+           card->n_layers;
+}
+
+int card_set_kv_layout(struct model_card *card)
+{
+    bool fp8 = strcmp(card->kv_dtype, "fp8") == 0;
+    if (!fp8 && strcmp(card->kv_dtype, "bf16") != 0 && strcmp(card->kv_dtype, "fp16") != 0) {
+        return -EINVAL;
+    }
+    if (card->attention == ATTENTION_GQA) {
+        card->indexer_bytes_per_tok_layer = 0;
+        card->kv_bytes_per_tok_layer = gqa_kv_bytes(card, fp8 ? 1 : 2);
+        return 0;
+    }
+    card->indexer_bytes_per_tok_layer =
+        card->attention == ATTENTION_DSA ? fp8_bytes(card->indexer_dim) : 0;
+    double latent = fp8 ? fp8_bytes(card->kv_lora_rank) : 2.0 * card->kv_lora_rank;
+    card->kv_bytes_per_tok_layer =
+        latent + 2.0 * card->rope_dim + card->indexer_bytes_per_tok_layer;
+    return 0;
 }
 
 uint64_t card_kv_bytes_per_tok(const struct model_card *card)

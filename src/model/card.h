@@ -43,6 +43,16 @@ struct model_card {
     char source[256];               /* where the numbers come from */
 };
 
+/*
+ * Sets kv_bytes_per_tok_layer and indexer_bytes_per_tok_layer from the shapes and kv_dtype:
+ *   GQA  2 * n_kv_heads * head_dim elements per full-attention layer, averaged over all layers (the
+ *        window layers' keys are bounded by the window and not stored)
+ *   MLA  bf16/fp16: 2*(kv + rope) bytes; fp8: kv + one FP32 scale per 128 + rope in BF16 (656 for 512+64)
+ *   DSA  the same, plus indexer_dim in FP8 with one FP32 scale per 128 (132 for 128)
+ * Returns 0, or -EINVAL when kv_dtype is none of "fp8", "bf16", "fp16".
+ */
+int card_set_kv_layout(struct model_card *card);
+
 /* KV-cache bytes of one token over all layers, as stored (integer: layers x bytes per layer). */
 uint64_t card_kv_bytes_per_tok(const struct model_card *card);
 

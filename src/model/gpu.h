@@ -8,6 +8,7 @@
 struct gpu_profile {
     char name[64];
     double bf16_flops, fp8_flops; /* dense peak, FLOP/s; fp8 = bf16 where the GPU has no FP8 */
+    double fp4_flops;             /* fp8 where the GPU has no FP4; only for the I/O-compute ratio */
     double hbm_Bps;
     double hbm_bytes;
     double nic_Bps;               /* compute NIC that ships with it, for the I/O-compute ratio */
@@ -23,5 +24,8 @@ struct gpu_profile {
     uint32_t nvlink_gpus;         /* GPUs of one NVLink domain: EP groups up to this size avoid the NICs */
     char source[256];
 };
+
+/* The highest dense peak and the type it is reached with: "bf16", "fp8" or "fp4". */
+double gpu_peak_flops(const struct gpu_profile *gpu, const char **ret_dtype);
 
 #endif
