@@ -187,8 +187,8 @@ static int derive_params(const struct json_file *f, struct model_card *card, str
     }
     if (card->active_params > card->total_params) {
         return json_fields_error(f, "active_params", err,
-                                 "found %g, expected at most total_params, %g",
-                                 card->active_params, card->total_params);
+                                 "found %g, expected at most total_params, %g", card->active_params,
+                                 card->total_params);
     }
     if (card->active_params <= p.routed_active || card->total_params <= p.routed) {
         return json_fields_error(f, "active_params", err,
@@ -278,8 +278,8 @@ int storage_read(const char *name_or_path, struct storage_profile *ret_storage, 
     if (ret < 0) {
         return ret;
     }
-    ret = read_table(&f, "dualpath/storage/1", storage_fields, COUNT(storage_fields), &storage,
-                     err);
+    ret =
+        read_table(&f, "dualpath/storage/1", storage_fields, COUNT(storage_fields), &storage, err);
     json_file_done(&f);
     if (ret == 0) {
         *ret_storage = storage;

@@ -30,7 +30,8 @@ static bool try_dir(char *dir, size_t size, const char *base, const char *rest)
     return n > 0 && (size_t)n < size && is_directory(models);
 }
 
-/* PREFIX/bin/dualpath has its files in PREFIX/share/dualpath/scenarios, wherever PREFIX was moved. */
+/* PREFIX/bin/dualpath has its files in PREFIX/share/dualpath/scenarios, wherever PREFIX was moved.
+ */
 static bool try_beside_executable(char *dir, size_t size)
 {
     char exe[1024];
@@ -181,10 +182,12 @@ static int unknown_name(const char *kind, const char *name, struct err *err)
     }
     const char *near = nearest_word(name, (const char *const *)names, n);
     if (near) {
-        ret = err_set(err, -ENOENT, "no %s \"%.60s\" is shipped, did you mean \"%s\"? There are: %s",
-                      kind_noun(kind), name, near, list);
+        ret =
+            err_set(err, -ENOENT, "no %s \"%.60s\" is shipped, did you mean \"%s\"? There are: %s",
+                    kind_noun(kind), name, near, list);
     } else {
-        ret = err_set(err, -ENOENT, "no %s \"%.60s\" is shipped; there are: %s (or give a .json file)",
+        ret = err_set(err, -ENOENT,
+                      "no %s \"%.60s\" is shipped; there are: %s (or give a .json file)",
                       kind_noun(kind), name, list);
     }
     cards_names_free(names);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * HuggingFace config.json of the families below, taken as it is: members we do not need are skipped.
- * Parameter counts come from the shapes. What the file does not say gets the family's default:
- *   KV-cache  FP8 for the mixture-of-experts families, as they are served; BF16 for qwen2 and llama
- *   weights   quantization_config's fp8 (1 byte) or mxfp4 (experts 4.25 bits, the rest BF16), else BF16
+ * HuggingFace config.json of the families below, taken as it is: members we do not need are
+ * skipped. Parameter counts come from the shapes. What the file does not say gets the family's
+ * default: KV-cache  FP8 for the mixture-of-experts families, as they are served; BF16 for qwen2
+ * and llama weights   quantization_config's fp8 (1 byte) or mxfp4 (experts 4.25 bits, the rest
+ * BF16), else BF16
  */
 #include "input/cards_shape.h"
 
@@ -41,7 +42,8 @@
 #define GQA_FIELDS                                                                                 \
     SIZE_FIELD("num_key_value_heads", n_kv_heads, true), SIZE_FIELD("head_dim", head_dim, false)
 #define MLA_FIELDS                                                                                 \
-    SIZE_FIELD("kv_lora_rank", kv_lora_rank, true), SIZE_FIELD("qk_rope_head_dim", rope_dim, true), \
+    SIZE_FIELD("kv_lora_rank", kv_lora_rank, true),                                                \
+        SIZE_FIELD("qk_rope_head_dim", rope_dim, true),                                            \
         SIZE_FIELD("qk_nope_head_dim", nope_dim, true),                                            \
         SIZE_FIELD("v_head_dim", v_head_dim, true),                                                \
         {.key = "q_lora_rank",                                                                     \
@@ -128,7 +130,8 @@ static const struct hf_family families[] = {
      "fp8", false, 0.88},
     {"kimi_k2", "DeepseekV3ForCausalLM", ATTENTION_MLA, FIELDS(mla_fields), deepseek_fixed, "fp8",
      false, 1},
-    {"qwen2", "Qwen2ForCausalLM", ATTENTION_GQA, FIELDS(dense_fields), qwen_fixed, "bf16", false, 1},
+    {"qwen2", "Qwen2ForCausalLM", ATTENTION_GQA, FIELDS(dense_fields), qwen_fixed, "bf16", false,
+     1},
     {"qwen3_moe", "Qwen3MoeForCausalLM", ATTENTION_GQA, FIELDS(qwen_moe_fields), qwen_moe_fixed,
      "fp8", false, 1},
     {"glm4_moe", "Glm4MoeForCausalLM", ATTENTION_GQA, FIELDS(glm_moe_fields), nothing_fixed, "fp8",
@@ -226,7 +229,8 @@ static int read_windows(const struct json_file *f, struct model_card *card, stru
         return json_fields_error(f, "layer_types", err, "expected an array of %u strings",
                                  card->n_layers);
     }
-    json_array_foreach(types, i, type) {
+    json_array_foreach(types, i, type)
+    {
         if (is_string(type, "sliding_attention")) {
             card->n_window_layers++;
         } else if (!is_string(type, "full_attention")) {
@@ -262,9 +266,9 @@ static int read_weights(const struct json_file *f, struct model_card *card, stru
     } else {
         char found[128];
         json_describe(method, found, sizeof(found));
-        return json_file_error(
-            f, method ? "quantization_config.quant_method" : "quantization_config", err,
-            "quant_method: found %s, expected \"fp8\" or \"mxfp4\"", found);
+        return json_file_error(f,
+                               method ? "quantization_config.quant_method" : "quantization_config",
+                               err, "quant_method: found %s, expected \"fp8\" or \"mxfp4\"", found);
     }
     return 0;
 }

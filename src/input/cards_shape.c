@@ -86,10 +86,10 @@ static int check_experts(const struct card_source *src, const struct model_card 
     }
     int ret = check_needs(src, card, moe_needs, sizeof(moe_needs) / sizeof(*moe_needs), err);
     if (ret == 0 && card->experts_per_tok > card->n_experts) {
-        ret = json_fields_error(src->file,
-                                key_of(src, offsetof(struct model_card, experts_per_tok)), err,
-                                "found %u, expected at most the %u experts there are",
-                                card->experts_per_tok, card->n_experts);
+        ret =
+            json_fields_error(src->file, key_of(src, offsetof(struct model_card, experts_per_tok)),
+                              err, "found %u, expected at most the %u experts there are",
+                              card->experts_per_tok, card->n_experts);
     }
     return ret;
 }
@@ -121,8 +121,7 @@ static int check_layers(const struct card_source *src, const struct model_card *
     return ret;
 }
 
-int card_check_shapes(const struct card_source *src, const struct model_card *card,
-                      struct err *err)
+int card_check_shapes(const struct card_source *src, const struct model_card *card, struct err *err)
 {
     int ret = check_layers(src, card, err);
     if (ret == 0) {

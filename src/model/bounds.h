@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The bottleneck-free region: ratios of prefill to decode nodes P/D at which, with every storage NIC
- * saturated and load perfectly balanced, no compute NIC and no DRAM is over its capacity (DualPath,
- * arXiv 2602.21548, section on bottleneck-free analysis). Per PE-DE pair the PE path carries
- * T_p = B*s/(D*g^2) and the DE path T_c = B*s/(P*g^2); per resource this gives
+ * The bottleneck-free region: ratios of prefill to decode nodes P/D at which, with every storage
+ * NIC saturated and load perfectly balanced, no compute NIC and no DRAM is over its capacity
+ * (DualPath, arXiv 2602.21548, section on bottleneck-free analysis). Per PE-DE pair the PE path
+ * carries T_p = B*s/(D*g^2) and the DE path T_c = B*s/(P*g^2); per resource this gives
  *
  *   PE CNIC read   2*B*s/g             <= B    a condition on s and g alone
  *   PE CNIC write  (B*s/g)*(1 + D/P)   <= B    P/D >= s/(g - s)
@@ -38,16 +38,17 @@ struct bounds_term {
     enum bounds_kind kind;
     double value;
     const char *formula; /* for people */
+    bool binds;          /* no other term of its kind is tighter; several may be equal */
 };
 
 #define BOUNDS_N_TERMS 6
 
 struct bounds {
     struct bounds_term terms[BOUNDS_N_TERMS];
-    double pd_min, pd_max;                /* the largest lower and the smallest upper bound */
-    const struct bounds_term *binds_min;  /* into terms; the first of equals */
+    double pd_min, pd_max;               /* the largest lower and the smallest upper bound */
+    const struct bounds_term *binds_min; /* the first of the terms that bind */
     const struct bounds_term *binds_max;
-    const struct bounds_term *violated;   /* the first condition that fails, or NULL */
+    const struct bounds_term *violated; /* the first condition that fails, or NULL */
     bool empty; /* a condition fails, pd_min > pd_max, or no positive P/D is left */
 };
 

@@ -36,6 +36,11 @@ START_TEST(test_published_intervals)
     ck_assert_str_eq(b.binds_max->resource, published[_i].binds_max);
     ck_assert_ptr_null(b.violated);
     ck_assert(!b.empty);
+    for (size_t i = 0; i < BOUNDS_N_TERMS; i++) {
+        bool at_end = b.terms[i].kind != BOUNDS_CONDITION &&
+                      (b.terms[i].value == b.pd_min || b.terms[i].value == b.pd_max);
+        ck_assert_int_eq(b.terms[i].binds, at_end);
+    }
 }
 END_TEST
 

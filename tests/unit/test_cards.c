@@ -9,7 +9,7 @@
 #include "input/cards.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
-#define HF "tests/unit/data/hf/"
+#define HF           "tests/unit/data/hf/"
 
 /*
  * Published or derived from the publications, not by this program: parameters in billions (total,
@@ -149,7 +149,8 @@ END_TEST
  */
 START_TEST(test_3fs_efficiency)
 {
-    static const double points[][2] = {{64 * 21720., 33e9}, {64 * 48068., 33e9}, {64 * 262144., 45e9}};
+    static const double points[][2] = {
+        {64 * 21720., 33e9}, {64 * 48068., 33e9}, {64 * 262144., 45e9}};
     struct storage_profile s;
     struct err err = ERR_INIT;
     ck_assert_int_eq(storage_read("3fs", &s, &err), 0);
@@ -264,7 +265,8 @@ static const struct {
      ":1:2: model_type: found the string \"gpt2\", expected one of the families deepseek_v32, "
      "deepseek_v3, kimi_k2, qwen2, qwen3_moe, glm4_moe, llama, gpt_oss, minimax_m2"},
     {"{\"model_type\": \"llama\",\n\"num_hidden_layers\": \"80\"}",
-     ":2:1: num_hidden_layers: found the string \"80\", expected a whole number from 1 to 16777216"},
+     ":2:1: num_hidden_layers: found the string \"80\", expected a whole number from 1 to "
+     "16777216"},
 };
 
 START_TEST(test_bad_models)

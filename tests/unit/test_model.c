@@ -59,7 +59,8 @@ START_TEST(test_table1)
 }
 END_TEST
 
-/* Without the unexplained 0.88 the arithmetic gives 12.1 and 34.9 for V3.2; and two points of the text. */
+/* Without the unexplained 0.88 the arithmetic gives 12.1 and 34.9 for V3.2; and two points of the
+ * text. */
 START_TEST(test_ratios_besides_table1)
 {
     struct model_card card = read_card("deepseek-v3.2");
@@ -155,7 +156,8 @@ START_TEST(test_v32_prefill)
 }
 END_TEST
 
-/* FP8 GEMM on Hopper: 0.06-0.33 of peak at m = 128, grouped 0.60-0.67 at 1024, 0.62-0.75 from 4096. */
+/* FP8 GEMM on Hopper: 0.06-0.33 of peak at m = 128, grouped 0.60-0.67 at 1024, 0.62-0.75 from 4096.
+ */
 START_TEST(test_mfu_falls_with_few_tokens)
 {
     struct timing_model tm = ideal("deepseek-v3.2", "h800");
@@ -181,8 +183,8 @@ static double decode_ms(const struct timing_model *tm, double batch, double cont
 }
 
 /*
- * V3.2, EP32, 33K tokens, no overlap: about 32 ms + 0.37 ms per sequence. The default latency was set
- * by the 32; the slope is arithmetic (kernels and bytes on the NIC) and comes out at 0.40.
+ * V3.2, EP32, 33K tokens, no overlap: about 32 ms + 0.37 ms per sequence. The default latency was
+ * set by the 32; the slope is arithmetic (kernels and bytes on the NIC) and comes out at 0.40.
  */
 START_TEST(test_v32_decode)
 {
@@ -238,8 +240,7 @@ START_TEST(test_dense_decode_reads_everything_once)
     struct timing_model tm = ideal("qwen2.5-32b", "h800");
     double bytes = (32.76e9 - 152064 * 5120.) * 2 + 32768 * 262144.;
     ck_assert_double_eq_tol(timing_decode_gpu_ns(&tm, 1, 32768) / 1e9,
-                            bytes / (3.35e12 * tm.gpu.hbm_efficiency),
-                            0.002 * bytes / 3.35e12);
+                            bytes / (3.35e12 * tm.gpu.hbm_efficiency), 0.002 * bytes / 3.35e12);
     ck_assert_double_eq(timing_experts_ns(&tm, 1000, 8), 0);
     ck_assert_double_eq(timing_decode_group_ns(&tm, 8, 8), tm.config.decode_fixed_s * 1e9);
 }
@@ -252,8 +253,8 @@ START_TEST(test_experts_touched)
     double rate = tm.gpu.hbm_Bps * tm.gpu.hbm_efficiency;
     double fixed = timing_decode_group_ns(&tm, 0, 1);
     /* One token touches 8 of 256 experts, very many touch all. */
-    ck_assert_double_eq_tol(timing_decode_group_ns(&tm, 1, 1) - fixed,
-                            p.routed / 32 / rate * 1e9, 1e-3 * p.routed / 32 / rate * 1e9);
+    ck_assert_double_eq_tol(timing_decode_group_ns(&tm, 1, 1) - fixed, p.routed / 32 / rate * 1e9,
+                            1e-3 * p.routed / 32 / rate * 1e9);
     ck_assert_double_eq_tol(timing_decode_group_ns(&tm, 300, 1) - fixed, p.routed / rate * 1e9,
                             0.03 * p.routed / rate * 1e9);
 }
