@@ -263,12 +263,14 @@ static int read_weights(const struct json_file *f, struct model_card *card, stru
         card->weight_bytes_per_param = 1;
     } else if (is_string(method, "mxfp4")) {
         card->weight_bytes_per_param = mxfp4_bytes_per_param(card);
+    } else if (!method) {
+        return json_fields_error(f, "quantization_config", err,
+                                 "no quant_method in it, expected \"fp8\" or \"mxfp4\"");
     } else {
         char found[128];
         json_describe(method, found, sizeof(found));
-        return json_file_error(f,
-                               method ? "quantization_config.quant_method" : "quantization_config",
-                               err, "quant_method: found %s, expected \"fp8\" or \"mxfp4\"", found);
+        return json_file_error(f, "quantization_config.quant_method", err,
+                               "found %s, expected \"fp8\" or \"mxfp4\"", found);
     }
     return 0;
 }

@@ -12,7 +12,7 @@
  *
  * A matrix product takes hypot(FLOPs / (peak * MFU), weight bytes / (HBM * efficiency)): a smooth maximum
  * of the two roofs, so that MFU falls with the number of tokens m as measured kernels do. On H800 with
- * FP8 this gives 0.31 at m = 128 (measured 0.06-0.33), 0.62 for grouped products at 1024 (0.60-0.67) and
+ * FP8 this gives 0.30 at m = 128 (measured 0.06-0.33), 0.62 for grouped products at 1024 (0.60-0.67) and
  * 0.68 at 4096 (0.62-0.75). GEMMs run at the FP8 peak when weights take <= 1 byte per parameter,
  * otherwise at the BF16 peak; attention cores at the BF16 peak; the DSA indexer at the FP8 peak.
  */

@@ -240,6 +240,11 @@ END_TEST
     "{\"schema\": \"dualpath/model/1\", \"name\": \"x\", \"source\": \"y\",\n"                     \
     "\"n_layers\": 2, \"hidden\": 64, \"n_heads\": 4, \"vocab\": 100, \"max_context_tok\": 99,\n"  \
     "\"weight_bytes_per_param\": 2, "
+#define HF_SHAPES                                                                                  \
+    "\"num_hidden_layers\": 2, \"hidden_size\": 64, \"num_attention_heads\": 4,\n"                 \
+    "\"num_key_value_heads\": 2, \"intermediate_size\": 9, \"vocab_size\": 9, "                    \
+    "\"max_position_embeddings\": 9,\n"
+#define HF_LLAMA "{\"model_type\": \"llama\"," HF_SHAPES
 static const struct {
     const char *text, *expected;
 } bad_models[] = {
@@ -267,6 +272,17 @@ static const struct {
     {"{\"model_type\": \"llama\",\n\"num_hidden_layers\": \"80\"}",
      ":2:1: num_hidden_layers: found the string \"80\", expected a whole number from 1 to "
      "16777216"},
+    {HF_LLAMA "\"quantization_config\": {\n\"quant_method\": \"awq\"}}",
+     ":4:1: quantization_config.quant_method: found the string \"awq\", expected \"fp8\" or "
+     "\"mxfp4\""},
+    {HF_LLAMA "\"quantization_config\": 8}",
+     ":3:1: quantization_config: no quant_method in it, expected \"fp8\" or \"mxfp4\""},
+    {"{\"model_type\": \"qwen2\"," HF_SHAPES "\"use_sliding_window\": true}",
+     ":3:1: use_sliding_window: found true, only models where it is false can be modelled"},
+    {"{\"model_type\": \"gpt_oss\", \"num_local_experts\": 4, \"num_experts_per_tok\": 2," HF_SHAPES
+     "\"layer_types\": [\"full_attention\",\n\"linear_attention\"]}",
+     ":4:1: layer_types[1]: found the string \"linear_attention\", expected \"full_attention\" or "
+     "\"sliding_attention\""},
 };
 
 START_TEST(test_bad_models)
