@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * HuggingFace config.json of the families below, taken as it is: members we do not need are
- * skipped. Parameter counts come from the shapes. What the file does not say gets the family's
- * default: KV-cache  FP8 for the mixture-of-experts families, as they are served; BF16 for qwen2
- * and llama weights   quantization_config's fp8 (1 byte) or mxfp4 (experts 4.25 bits, the rest
- * BF16), else BF16
+ * skipped. Parameter counts come from the shapes. What the file does not say is the family's:
+ *
+ * - KV-cache: FP8 for mixtures of experts, as they are served; BF16 for qwen2 and llama.
+ * - Weights: what quantization_config says, fp8 (1 byte) or mxfp4 (experts 4.25 bits, the rest
+ *   BF16); without it BF16.
  */
 #include "input/cards_shape.h"
 
@@ -229,8 +230,7 @@ static int read_windows(const struct json_file *f, struct model_card *card, stru
         return json_fields_error(f, "layer_types", err, "expected an array of %u strings",
                                  card->n_layers);
     }
-    json_array_foreach(types, i, type)
-    {
+    json_array_foreach(types, i, type) {
         if (is_string(type, "sliding_attention")) {
             card->n_window_layers++;
         } else if (!is_string(type, "full_attention")) {
