@@ -7,4 +7,7 @@
 /* Every command, in the order of the help text; ends with a row whose name is NULL. */
 extern const struct command cli_commands[];
 
+int cmd_bounds(int argc, char **argv);
+int cmd_list(int argc, char **argv);
+
 #endif

@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Readers of the shipped cards and profiles (scenarios/models, gpus, storage) and of HuggingFace
- * config.json files. A name without '/' and without ".json" is looked up among the shipped files: in
- * $DUALPATH_DATA, then beside the executable's source or installation (the list is in cards.c).
+ * config.json files. A name without '/' and without a final ".json" is looked up among the shipped
+ * files: in $DUALPATH_DATA when that is set, else in ../share/dualpath/scenarios beside the
+ * executable, the source tree it was built from, the installation directory, ./scenarios.
+ *
+ * The files are JSON objects whose members are called as those of struct model_card, gpu_profile
+ * and storage_profile, with "schema": "dualpath/model/1", "dualpath/gpu/1" or "dualpath/storage/1".
+ * A number may carry a unit ("3.35TB/s") and its origin ({"value": ..., "source": "..."}). What a
+ * model card may leave out: parameter counts (from the shapes), KV bytes (from kv_dtype), members
+ * of attention kinds it does not have, n_dense_layers of a dense model. fp8_flops left out means no
+ * FP8, fp4_flops no FP4.
  */
 #ifndef DUALPATH_INPUT_CARDS_H
 #define DUALPATH_INPUT_CARDS_H

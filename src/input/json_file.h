@@ -21,7 +21,11 @@ struct json_file {
     json_t *root;
 };
 
-/* Reads a whole file as one JSON value (duplicate keys rejected). On failure err names the place. */
+/*
+ * Reads a whole file as one JSON value of any type (duplicate keys rejected; a byte-order mark is
+ * skipped). Returns 0; -EINVAL when it is not JSON, the errno of the failed open or read otherwise.
+ * On failure err names the place.
+ */
 int json_file_read(const char *path, struct json_file *ret_file, struct err *err);
 /* The same from memory; text is copied, source names it in errors. */
 int json_file_parse(const char *source, const char *text, size_t size, struct json_file *ret_file,
@@ -34,6 +38,9 @@ void json_file_done(struct json_file *f);
  */
 int json_locate(const char *text, size_t size, const char *path, unsigned *ret_line,
                 unsigned *ret_column);
+
+/* Line and column, 1-based and in characters, of the byte at offset at of a UTF-8 text. */
+void json_place(const char *text, size_t at, unsigned *ret_line, unsigned *ret_column);
 
 /* Fills err with the place of path in f and the message; returns -EINVAL. */
 int json_file_error(const struct json_file *f, const char *path, struct err *err, const char *fmt, ...)

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Option values that several commands take, and JSON results. */
+#ifndef DUALPATH_CLI_CLI_ARGS_H
+#define DUALPATH_CLI_CLI_ARGS_H
+
+#include <jansson.h>
+
+#include "base/err.h"
+#include "base/units.h"
+
+enum cli_format { CLI_TEXT, CLI_JSON };
+
+/* Parses the value of an option ("--cnic") as a quantity above 0. Returns 0, or -EINVAL with err.
+ */
+int cli_positive(const char *option, enum unit_kind kind, const char *text, double *ret_value,
+                 struct err *err);
+
+/* "text" or "json". Returns 0, or -EINVAL with err. */
+int cli_parse_format(const char *text, enum cli_format *ret_format, struct err *err);
+
+/* Prints a result to stdout, keys sorted, and releases it. Takes NULL as out of memory. Returns an
+ * exit status. */
+int cli_print_json(json_t *root);
+
+/* A JSON number, or null where the value is infinite: JSON has no name for it. */
+json_t *cli_json_number(double value);
+
+#endif
