@@ -6,7 +6,7 @@
 #include "base/rng.h"
 #include "base/units.h"
 
-double storage_efficiency(const struct storage_config *config, double io_bytes)
+double storage_server_efficiency(const struct storage_config *config, double io_bytes)
 {
     return config->efficiency_max * io_bytes / (io_bytes + config->half_size_bytes);
 }
@@ -132,7 +132,7 @@ void storage_server_submit(struct storage_server *s, struct storage_job *job, ui
     job->server = s;
     job->queue = queue;
     job->bytes = bytes;
-    job->work_left_bytes = (double)bytes / storage_efficiency(&s->config, (double)io_bytes);
+    job->work_left_bytes = (double)bytes / storage_server_efficiency(&s->config, (double)io_bytes);
     loop_timer_init(&job->latency_timer, latency_over);
     s->bytes_in[queue] += bytes;
     list_add_tail(&s->waiting[queue], &job->node);

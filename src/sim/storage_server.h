@@ -55,7 +55,7 @@ struct storage_server {
 void storage_server_init(struct storage_server *s, struct loop *loop, struct rng *rng,
                          const struct storage_config *config);
 
-double storage_efficiency(const struct storage_config *config, double io_bytes);
+double storage_server_efficiency(const struct storage_config *config, double io_bytes);
 
 /* Queues a job of bytes in I/Os of io_bytes; job->done (and started) set by the caller. */
 void storage_server_submit(struct storage_server *s, struct storage_job *job, uint32_t queue,

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "report/metrics.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+
+#define FIRST_INTERVAL_NS (10 * NS_PER_MS)
+
+static void integrate_in_system(struct metrics *m)
+{
+    uint64_t now = loop_now_ns(m->loop);
+    m->in_system_integral_s += (double)m->in_system * (double)(now - m->in_system_since_ns) * 1e-9;
+    m->in_system_since_ns = now;
+}
+
+/* The arrays of the samples stay where they are, so a sample that moves takes the values, not the arrays. */
+static void copy_sample(struct metrics *m, uint32_t to, uint32_t from)
+{
+    struct metrics_sample *d = &m->samples[to];
+    double *snic = d->snic_bytes, *attention = d->attention_ns;
+    *d = m->samples[from];
+    memcpy(snic, d->snic_bytes, m->n_nodes * sizeof(double));
+    memcpy(attention, d->attention_ns, m->n_prefill_engines * sizeof(double));
+    d->snic_bytes = snic;
+    d->attention_ns = attention;
+}
+
+static void thin_out(struct metrics *m)
+{
+    for (uint32_t i = 1; i < m->n_samples / 2; i++) {
+        copy_sample(m, i, 2 * i);
+    }
+    m->n_samples /= 2;
+    m->interval_ns *= 2;
+}
+
+static void take_sample(struct metrics *m)
+{
+    if (m->n_samples == METRICS_MAX_SAMPLES) {
+        thin_out(m);
+    }
+    integrate_in_system(m);
+    struct metrics_sample *s = &m->samples[m->n_samples++];
+    s->t_ns = loop_now_ns(m->loop);
+    s->arrived = m->arrived;
+    s->over = m->requests;
+    s->in_system_s = m->in_system_integral_s;
+    s->latency_s = m->latency_s;
+    s->ttft_s = hist_mean_s(&m->ttft) * (double)m->ttft.count;
+    s->prompt_tok = m->prompt_tok;
+    s->agents_over = m->agents;
+    m->probe.read(m->probe.self, s);
+}
+
+static void sample(struct loop_timer *t)
+{
+    struct metrics *m = container_of(t, struct metrics, timer);
+    take_sample(m);
+    loop_arm(m->loop, t, loop_now_ns(m->loop) + m->interval_ns);
+}
+
+static int allocate(struct metrics *m)
+{
+    size_t per_sample = m->n_nodes + m->n_prefill_engines;
+    m->samples = calloc(METRICS_MAX_SAMPLES, sizeof(*m->samples));
+    m->memory = calloc(METRICS_MAX_SAMPLES * per_sample, sizeof(*m->memory));
+    if (!m->samples || !m->memory || hist_init(&m->ttft) || hist_init(&m->ttst) ||
+        hist_init(&m->tpot) || hist_init(&m->agent_jct)) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < METRICS_MAX_SAMPLES; i++) {
+        m->samples[i].snic_bytes = m->memory + i * per_sample;
+        m->samples[i].attention_ns = m->samples[i].snic_bytes + m->n_nodes;
+    }
+    return 0;
+}
+
+int metrics_init(struct metrics *m, struct loop *loop, const struct metrics_probe *probe,
+                 uint32_t n_nodes, uint32_t n_prefill_engines)
+{
+    *m = (struct metrics){.loop = loop,
+                          .probe = *probe,
+                          .n_nodes = n_nodes,
+                          .n_prefill_engines = n_prefill_engines,
+                          .interval_ns = FIRST_INTERVAL_NS};
+    if (allocate(m)) {
+        metrics_done(m);
+        return -ENOMEM;
+    }
+    loop_timer_init(&m->timer, sample);
+    loop_post(loop, &m->timer);
+    return 0;
+}
+
+void metrics_done(struct metrics *m)
+{
+    hist_done(&m->ttft);
+    hist_done(&m->ttst);
+    hist_done(&m->tpot);
+    hist_done(&m->agent_jct);
+    free(m->samples);
+    free(m->memory);
+    m->samples = NULL;
+    m->memory = NULL;
+}
+
+void metrics_turn_arrived(struct metrics *m)
+{
+    integrate_in_system(m);
+    m->in_system++;
+    m->arrived++;
+    m->last_arrival_ns = loop_now_ns(m->loop);
+}
+
+void metrics_turn_over(struct metrics *m, const struct metrics_turn *t)
+{
+    integrate_in_system(m);
+    m->in_system--;
+    m->requests++;
+    m->prompt_tok += t->prompt_tok;
+    m->hit_tok += t->hit_tok;
+    m->gen_tok += t->gen_tok;
+    hist_add(&m->ttft, t->first_ns - t->arrival_ns);
+    if (t->gen_tok >= 2) {
+        hist_add(&m->ttst, t->second_ns - t->first_ns);
+    }
+    if (t->gen_tok >= 3) {
+        hist_add(&m->tpot, (t->last_ns - t->second_ns) / (t->gen_tok - 2));
+    }
+    m->sched_s += (double)t->sched_ns * 1e-9;
+    m->alloc_s += (double)t->alloc_ns * 1e-9;
+    m->read_s += (double)t->read_ns * 1e-9;
+    m->prefill_s += (double)t->prefill_ns * 1e-9;
+    m->latency_s += (double)(t->last_ns - t->arrival_ns) * 1e-9;
+    m->last_end_ns = t->last_ns > m->last_end_ns ? t->last_ns : m->last_end_ns;
+}
+
+void metrics_agent_over(struct metrics *m, uint64_t arrival_ns, uint64_t end_ns)
+{
+    m->agents++;
+    hist_add(&m->agent_jct, end_ns - arrival_ns);
+}
+
+/* At the end */
+
+static struct result_distribution distribution(const struct hist *h)
+{
+    return (struct result_distribution){.mean = hist_mean_s(h),
+                                        .p50 = hist_quantile_s(h, 0.50),
+                                        .p90 = hist_quantile_s(h, 0.90),
+                                        .p99 = hist_quantile_s(h, 0.99),
+                                        .max = hist_max_s(h)};
+}
+
+/* The first sample at which at least frac of the requests were over. */
+static uint32_t sample_at(const struct metrics *m, double frac)
+{
+    uint32_t i = 0;
+    while (i + 1 < m->n_samples && (double)m->samples[i].over < frac * (double)m->requests) {
+        i++;
+    }
+    return i;
+}
+
+static double max_over_mean(const double *from, const double *to, uint32_t n)
+{
+    double sum = 0, max = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        double d = to[i] - from[i];
+        sum += d;
+        max = d > max ? d : max;
+    }
+    return sum > 0 ? max * n / sum : 0;
+}
+
+/* Mean over the intervals in which there was something to balance. */
+static void balance(const struct metrics *m, uint32_t a, uint32_t b, struct result *ret)
+{
+    double snic = 0, attention = 0;
+    uint32_t n_snic = 0, n_attention = 0;
+    for (uint32_t i = a; i < b; i++) {
+        const struct metrics_sample *s = &m->samples[i], *t = &m->samples[i + 1];
+        double r = max_over_mean(s->snic_bytes, t->snic_bytes, m->n_nodes);
+        snic += r;
+        n_snic += r > 0;
+        r = max_over_mean(s->attention_ns, t->attention_ns, m->n_prefill_engines);
+        attention += r;
+        n_attention += r > 0;
+    }
+    ret->snic_max_avg = n_snic ? snic / n_snic : 1;
+    ret->attention_max_avg = n_attention ? attention / n_attention : 1;
+}
+
+static void steady_part(const struct metrics *m, uint32_t a, uint32_t b, struct result *ret)
+{
+    const struct metrics_sample *s = &m->samples[a], *t = &m->samples[b];
+    double span_s = (double)(t->t_ns - s->t_ns) * 1e-9;
+    ret->steady_start_s = (double)s->t_ns * 1e-9;
+    ret->steady_end_s = (double)t->t_ns * 1e-9;
+    if (span_s <= 0) {
+        return;
+    }
+    uint64_t over = t->over - s->over;
+    ret->steady_in_system = (t->in_system_s - s->in_system_s) / span_s;
+    ret->steady_arrivals_per_s = (double)(t->arrived - s->arrived) / span_s;
+    ret->steady_latency_s = over ? (t->latency_s - s->latency_s) / (double)over : 0;
+    for (unsigned r = 0; r < RESULT_N_RESOURCES; r++) {
+        ret->utilization[r] = (t->used_s[r] - s->used_s[r]) / span_s;
+        if (ret->utilization[r] > ret->utilization[ret->bottleneck]) {
+            ret->bottleneck = (enum result_resource)r;
+        }
+    }
+    ret->bottleneck_frac = ret->utilization[ret->bottleneck];
+}
+
+static double in_system_at(const struct metrics *m, uint32_t i)
+{
+    return (double)m->samples[i].arrived - (double)m->samples[i].over;
+}
+
+static double mean_ttft_between(const struct metrics *m, uint32_t a, uint32_t b)
+{
+    uint64_t n = m->samples[b].over - m->samples[a].over;
+    return n ? (m->samples[b].ttft_s - m->samples[a].ttft_s) / (double)n : 0;
+}
+
+/* Least-squares slope of the backlog over samples a..b and its standard error. */
+static void backlog_slope(const struct metrics *m, uint32_t a, uint32_t b, double *ret_slope, double *ret_error)
+{
+    double n = b - a + 1, st = 0, sy = 0, stt = 0, sty = 0, syy = 0;
+    for (uint32_t i = a; i <= b; i++) {
+        double t = (double)(m->samples[i].t_ns - m->samples[a].t_ns) * 1e-9, y = in_system_at(m, i);
+        st += t;
+        sy += y;
+        stt += t * t;
+        sty += t * y;
+        syy += y * y;
+    }
+    double var = stt - st * st / n;
+    *ret_slope = var > 0 ? (sty - st * sy / n) / var : 0;
+    double residual = syy - sy * sy / n - *ret_slope * *ret_slope * var;
+    *ret_error = var > 0 && n > 2 ? sqrt(fmax(residual, 0) / (n - 2) / var) : INFINITY;
+}
+
+/*
+ * Unstable: over the second half of the arrivals the backlog grew significantly (slope above four standard
+ * errors, by a quarter of its mean and by ten requests), and requests that finished in the last quarter
+ * had waited half as long again for their first token as those in the quarter before.
+ */
+static void find_instability(const struct metrics *m, struct result *ret)
+{
+    uint32_t end = 0;
+    while (end + 1 < m->n_samples && m->samples[end + 1].t_ns <= m->last_arrival_ns) {
+        end++;
+    }
+    uint32_t half = end / 2, three_quarters = end / 2 + end / 4;
+    if (end < 16) {
+        return;
+    }
+    double error, sum = 0;
+    backlog_slope(m, half, end, &ret->backlog_slope_per_s, &error);
+    for (uint32_t i = half; i <= end; i++) {
+        sum += in_system_at(m, i);
+    }
+    double grown = ret->backlog_slope_per_s * (double)(m->samples[end].t_ns - m->samples[half].t_ns) * 1e-9;
+    double mean = sum / (end - half + 1);
+    bool grows = ret->backlog_slope_per_s > 4 * error && grown > 0.25 * mean && grown > 10;
+    double before = mean_ttft_between(m, half, three_quarters);
+    double after = mean_ttft_between(m, three_quarters, end);
+    ret->unstable = grows && after > 1.5 * before;
+}
+
+void metrics_finish(struct metrics *m, bool open_arrivals, struct result *ret)
+{
+    loop_disarm(m->loop, &m->timer);
+    take_sample(m);
+    double n = m->requests ? (double)m->requests : 1;
+    ret->jct_s = (double)m->last_end_ns * 1e-9;
+    ret->agents = m->agents;
+    ret->requests = m->requests;
+    ret->prompt_tok = m->prompt_tok;
+    ret->hit_tok = m->hit_tok;
+    ret->miss_tok = m->prompt_tok - m->hit_tok;
+    ret->generated_tok = m->gen_tok;
+    ret->hit_ratio = m->prompt_tok ? (double)m->hit_tok / (double)m->prompt_tok : 0;
+    ret->ttft_s = distribution(&m->ttft);
+    ret->ttst_s = distribution(&m->ttst);
+    ret->tpot_s = distribution(&m->tpot);
+    ret->agent_jct_s = distribution(&m->agent_jct);
+    ret->sched_s = m->sched_s / n;
+    ret->alloc_s = m->alloc_s / n;
+    ret->read_s = m->read_s / n;
+    ret->prefill_s = m->prefill_s / n;
+    double jct_s = ret->jct_s > 0 ? ret->jct_s : 1;
+    ret->prompt_tok_per_s = (double)m->prompt_tok / jct_s;
+    ret->generated_tok_per_s = (double)m->gen_tok / jct_s;
+    ret->agents_per_s = (double)m->agents / jct_s;
+    const struct metrics_sample *last = &m->samples[m->n_samples - 1];
+    for (unsigned r = 0; r < RESULT_N_RESOURCES; r++) {
+        ret->utilization_run[r] = last->t_ns ? last->used_s[r] / ((double)last->t_ns * 1e-9) : 0;
+    }
+    uint32_t a = sample_at(m, 0.1), b = sample_at(m, 0.8);
+    steady_part(m, a, b, ret);
+    balance(m, a, b, ret);
+    if (open_arrivals) {
+        find_instability(m, ret);
+    }
+}
+
+int metrics_write_series(const struct metrics *m, FILE *out)
+{
+    fprintf(out, "t_s,requests_in_system,requests_per_s,prompt_tok_per_s,ttft_s,agents_over,"
+                 "snic_max_avg,attention_max_avg");
+    for (unsigned r = 0; r < RESULT_N_RESOURCES; r++) {
+        fprintf(out, ",%s_frac", result_resource_name((enum result_resource)r));
+    }
+    fprintf(out, "\n");
+    for (uint32_t i = 1; i < m->n_samples; i++) {
+        const struct metrics_sample *s = &m->samples[i - 1], *t = &m->samples[i];
+        double span_s = (double)(t->t_ns - s->t_ns) * 1e-9;
+        if (span_s <= 0) {
+            continue;
+        }
+        fprintf(out, "%.9g,%.9g,%.9g,%.9g,%.9g,%" PRIu64 ",%.6g,%.6g", (double)t->t_ns * 1e-9,
+                in_system_at(m, i), (double)(t->over - s->over) / span_s,
+                (double)(t->prompt_tok - s->prompt_tok) / span_s, mean_ttft_between(m, i - 1, i),
+                t->agents_over, max_over_mean(s->snic_bytes, t->snic_bytes, m->n_nodes),
+                max_over_mean(s->attention_ns, t->attention_ns, m->n_prefill_engines));
+        for (unsigned r = 0; r < RESULT_N_RESOURCES; r++) {
+            fprintf(out, ",%.6g", (t->used_s[r] - s->used_s[r]) / span_s);
+        }
+        fprintf(out, "\n");
+    }
+    return ferror(out) ? -EIO : 0;
+}

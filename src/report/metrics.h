@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Collects a run while it goes: distributions from finished turns, and samples of cumulative counters at
+ * regular times, from which everything "over time" is computed at the end. The number of samples is
+ * bounded: when they are full, every second one goes and the interval doubles.
+ */
+#ifndef DUALPATH_REPORT_METRICS_H
+#define DUALPATH_REPORT_METRICS_H
+
+#include "base/hist.h"
+#include "base/loop.h"
+#include "report/result.h"
+
+#define METRICS_MAX_SAMPLES 2048u
+
+/* Times of a finished turn, ns. */
+struct metrics_turn {
+    uint64_t prompt_tok, hit_tok, gen_tok;
+    uint64_t arrival_ns, first_ns, second_ns, last_ns;
+    uint64_t sched_ns, alloc_ns, read_ns, prefill_ns;
+};
+
+/* Cumulative counters at one time. */
+struct metrics_sample {
+    uint64_t t_ns;
+    uint64_t arrived, over;          /* requests */
+    double in_system_s;              /* integral over time of requests in the system */
+    double latency_s, ttft_s;        /* sums over finished requests */
+    uint64_t prompt_tok;             /* of finished requests */
+    uint64_t agents_over;
+    double used_s[RESULT_N_RESOURCES]; /* utilisation integrated over time */
+    double *snic_bytes;    /* by node */
+    double *attention_ns;  /* by prefill engine */
+};
+
+/* Fills used_s, snic_bytes and attention_ns of a sample: the backend's counters. */
+struct metrics_probe {
+    void *self;
+    void (*read)(void *self, struct metrics_sample *s);
+};
+
+struct metrics {
+    struct loop *loop;
+    struct metrics_probe probe;
+    uint32_t n_nodes, n_prefill_engines;
+    double ttft_limit_s, tpot_limit_s;
+    struct hist ttft, ttst, tpot, agent_jct;
+    double sched_s, alloc_s, read_s, prefill_s, latency_s;
+    uint64_t requests, arrived, agents, prompt_tok, hit_tok, gen_tok;
+    uint64_t last_end_ns, last_arrival_ns;
+    uint64_t in_system, in_system_since_ns;
+    double in_system_integral_s;
+    struct metrics_sample *samples;
+    uint32_t n_samples;
+    uint64_t interval_ns;
+    double *memory; /* behind the samples' arrays */
+    struct loop_timer timer;
+};
+
+/* Starts sampling. Returns 0 or -ENOMEM. */
+int metrics_init(struct metrics *m, struct loop *loop, const struct metrics_probe *probe,
+                 uint32_t n_nodes, uint32_t n_prefill_engines);
+void metrics_done(struct metrics *m);
+
+void metrics_turn_arrived(struct metrics *m);
+void metrics_turn_over(struct metrics *m, const struct metrics_turn *t);
+void metrics_agent_over(struct metrics *m, uint64_t arrival_ns, uint64_t end_ns);
+
+/* Takes the last sample and fills all fields of *ret that follow from what was collected; open_arrivals:
+ * whether to look for a growing backlog. */
+void metrics_finish(struct metrics *m, bool open_arrivals, struct result *ret);
+
+/* CSV of the samples, one row per interval: rates and levels, units in the header. 0 or -EIO. */
+int metrics_write_series(const struct metrics *m, FILE *out);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * What a run comes to: plain numbers, the same whatever the backend. Schema "dualpath/result/1"; the JSON
+ * keys are the field names.
+ */
+#ifndef DUALPATH_REPORT_RESULT_H
+#define DUALPATH_REPORT_RESULT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+
+/* Resources whose use is reported, each as a fraction of its capacity. */
+enum result_resource {
+    RESULT_PE_SNIC,
+    RESULT_DE_SNIC,
+    RESULT_PE_CNIC_READ,
+    RESULT_PE_CNIC_WRITE,
+    RESULT_DE_CNIC_READ,
+    RESULT_DE_CNIC_WRITE,
+    RESULT_PE_DRAM,
+    RESULT_DE_DRAM,
+    RESULT_PE_GPU,
+    RESULT_DE_GPU,
+    RESULT_N_RESOURCES,
+};
+
+const char *result_resource_name(enum result_resource r);
+
+struct result_distribution {
+    double mean, p50, p90, p99, max;
+};
+
+struct result {
+    double jct_s;
+    uint64_t agents, requests;
+    uint64_t prompt_tok, hit_tok, miss_tok, generated_tok;
+    struct result_distribution ttft_s, ttst_s, tpot_s, agent_jct_s;
+    double sched_s, alloc_s, read_s, prefill_s; /* parts of the mean TTFT */
+    double prompt_tok_per_s, generated_tok_per_s, agents_per_s;
+    double hit_ratio; /* hit_tok / prompt_tok: a ratio of sums */
+    double snic_max_avg, attention_max_avg;
+    double utilization[RESULT_N_RESOURCES];     /* over the steady part */
+    double utilization_run[RESULT_N_RESOURCES]; /* over the whole run */
+    uint64_t storage_read_bytes, storage_written_bytes, pe_path_bytes, de_path_bytes;
+    enum result_resource bottleneck;
+    double bottleneck_frac;
+    bool slo_met;
+    double ttft_ok_frac, tpot_ok_frac;
+    double gpu_hours, usd;
+
+    /* The steady part: from 10 % to 80 % of the requests done. */
+    double steady_start_s, steady_end_s;
+    double steady_in_system; /* requests arrived and not over, mean over time */
+    double steady_arrivals_per_s, steady_latency_s; /* arrival to last token */
+
+    /* Open arrivals only. */
+    bool unstable;
+    double backlog_slope_per_s; /* requests in the system, over the second half of the arrivals */
+
+    /* run */
+    char version[16], backend[16];
+    uint64_t seed;
+    char scenario_sha256[65], trace_sha256[65];
+    uint64_t events;
+    double wall_s;
+    uint64_t peak_rss_bytes;
+};
+
+/* One JSON object, keys sorted, ending with a newline. Returns 0 or -ENOMEM / -EIO. */
+int result_write_json(const struct result *r, FILE *out, struct err *err);
+
+/* For a person. */
+void result_write_text(const struct result *r, FILE *out);
+
+#endif
