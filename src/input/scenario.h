@@ -67,7 +67,8 @@ struct scenario_workload {
     char trace_path[512]; /* where it was found: beside the scenario file or from the working
                            * directory; a generator's name is left as it is. Not part of sha256. */
     char format[32];      /* "" = detect */
-    uint64_t max_len_tok; /* trajectories are cut here; written as 0 = the model's context limit */
+    uint64_t max_len_tok; /* trajectories are cut here; written as 0 = the model's context
+                           * limit, at most 64K for the generator */
     uint32_t agents;      /* 0 = as many as the trace has sessions */
     enum arrival_kind arrival;
     double aps; /* agents per second, Poisson */

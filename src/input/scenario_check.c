@@ -11,6 +11,9 @@
 #define PREFILL_EP_AUTO 16
 #define DECODE_EP_AUTO  32
 
+/* The longest set of the agent-trace generator. */
+#define GENERATOR_LONGEST_TOK 65536
+
 static bool is_generator(const char *trace)
 {
     return strcmp(trace, "deepseek-coding") == 0;
@@ -81,8 +84,10 @@ int scenario_resolve(struct scenario_reading *r)
         by_rule(r, "cluster.hbm_bytes", SCENARIO_BY_PROFILE);
     }
     if (sc->workload.max_len_tok == 0) {
-        sc->workload.max_len_tok = sc->model.max_context_tok;
-        by_rule(r, "workload.max_len_tok", SCENARIO_BY_PROFILE);
+        bool cut =
+            is_generator(sc->workload.trace) && sc->model.max_context_tok > GENERATOR_LONGEST_TOK;
+        sc->workload.max_len_tok = cut ? GENERATOR_LONGEST_TOK : sc->model.max_context_tok;
+        by_rule(r, "workload.max_len_tok", SCENARIO_BY_RULE);
     }
     if (sc->system.prefill_ep_gpus == 0) {
         sc->system.prefill_ep_gpus = auto_ep_gpus(sc, sc->cluster.prefill_nodes, PREFILL_EP_AUTO);

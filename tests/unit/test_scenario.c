@@ -245,6 +245,19 @@ START_TEST(every_key_can_be_set)
 }
 END_TEST
 
+START_TEST(automatic_context_limit)
+{
+    parse_ok(MINIMAL, "workload.max_len_tok=0", NULL);
+    ck_assert_uint_eq(sc.workload.max_len_tok, 65536);
+    ck_assert_int_eq(origin("workload.max_len_tok")->by, SCENARIO_BY_RULE);
+    parse_ok(MINIMAL, "workload.max_len_tok=0", "workload.trace=tests/unit/data");
+    ck_assert_uint_eq(sc.workload.max_len_tok, sc.model.max_context_tok);
+    ck_assert_str_eq(sc.workload.trace_path, "tests/unit/data");
+    parse_ok(MINIMAL, "workload.max_len_tok=0", "model.max_context_tok=40K");
+    ck_assert_uint_eq(sc.workload.max_len_tok, 40960);
+}
+END_TEST
+
 START_TEST(later_sets_win_and_groups_start_over)
 {
     parse_ok(MINIMAL, "seed=5", "seed=6");
@@ -647,6 +660,7 @@ int main(void)
     tcase_add_test(t, presets_set_the_switches);
     tcase_add_test(t, explicit_keys_win_over_the_preset);
     tcase_add_test(t, every_key_can_be_set);
+    tcase_add_test(t, automatic_context_limit);
     tcase_add_test(t, later_sets_win_and_groups_start_over);
     tcase_add_test(t, set_errors);
     tcase_add_test(t, failure_leaves_the_outputs_alone);
