@@ -25,8 +25,7 @@ struct storage_profile {
     double latency_median_s; /* per I/O, lognormal; 0 = none */
     double latency_sigma;
     double efficiency_max;     /* share of the SNIC's line rate reached by very large I/O */
-    double half_size_bytes;    /* I/O size at which half of efficiency_max is reached: e = max *
-                                  s/(s+half) */
+    double half_size_bytes;    /* I/O of size s reaches e = efficiency_max * s/(s + half) */
     uint32_t reads_in_service; /* FIFO server of this many reads, processor sharing among them */
     uint32_t writes_in_service;
     double cluster_Bps; /* aggregate limit of the storage cluster; 0 = none */
@@ -121,12 +120,11 @@ struct scenario_notes {
 };
 
 /*
- * Reads, resolves and checks a scenario. path is a file, or the name of a shipped scenario (no '/',
- * no
- * ".json"). sets holds the n_sets PATH=VALUE texts of --set, applied in order after the file: a
- * leaf takes the text as it is (with units), a group an object or the name that stands for it
- * ("model=NAME"), which drops what was set inside the group before. Explicit keys win over the
- * preset's.
+ * Reads, resolves and checks a scenario. path is a file, or the name of a shipped scenario (without
+ * '/' and ".json"). sets holds the n_sets PATH=VALUE texts of --set, applied in order after the
+ * file: a leaf takes the text as it is (with units), a group an object or the name that stands for
+ * it ("model=NAME"), which drops what was set inside the group before. Explicit keys win over the
+ * preset's. Files named inside are looked for beside the scenario, then from the working directory.
  *
  * Returns 0 with *ret_scenario and *ret_notes (freed with scenario_notes_done()) filled; otherwise
  * a negative errno with err naming file:line:column ("--set" for those), the field, what was found

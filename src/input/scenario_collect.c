@@ -144,8 +144,7 @@ static int take_member(struct scenario_reading *r, const char *group, const char
     return ret;
 }
 
-/* Collects the value at path, of a key or of all keys below it. Recursion is as deep as the table.
- */
+/* Collects the value at path, of a key or of all below it; recursion is as deep as the table. */
 static int take(struct scenario_reading *r, const char *path, json_t *json, enum scenario_by by)
 {
     const struct scenario_key *key = scenario_key_find(path);
