@@ -42,8 +42,9 @@ const char *nearest_word(const char *word, const char *const *candidates, size_t
 {
     const char *best = NULL, *longer = NULL;
     size_t length = strlen(word);
-    /* A third of the letters may be wrong: "dualpth" is near, "foo" is near to nothing. */
-    unsigned best_distance = (unsigned)(length + 2) / 3 + 1;
+    /* A quarter of the letters may be wrong: "clster" is near "cluster", "foo" is near to nothing.
+     */
+    unsigned best_distance = (unsigned)(length + 1) / 4 + 1;
     if (length > LONGEST_WORD) {
         return NULL;
     }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A resolved scenario: every key has a value, and the table in scenario_keys.c says for each where the
- * default comes from. JSON in, plain C values out; nothing here refers to a backend.
+ * A resolved scenario: every key has a value, and the table in scenario_keys.c says for each where
+ * the default comes from. JSON in, plain C values out; nothing here refers to a backend.
  */
 #ifndef DUALPATH_INPUT_SCENARIO_H
 #define DUALPATH_INPUT_SCENARIO_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -21,24 +22,24 @@ enum arrival_kind { ARRIVAL_OFFLINE, ARRIVAL_POISSON, ARRIVAL_RECORDED };
 
 struct storage_profile {
     char name[64];
-    double latency_median_s;   /* per I/O, lognormal; 0 = none */
+    double latency_median_s; /* per I/O, lognormal; 0 = none */
     double latency_sigma;
     double efficiency_max;     /* share of the SNIC's line rate reached by very large I/O */
-    double half_size_bytes;    /* I/O size at which half of efficiency_max is reached: e = max * s/(s+half) */
+    double half_size_bytes;    /* I/O of size s reaches e = efficiency_max * s/(s + half) */
     uint32_t reads_in_service; /* FIFO server of this many reads, processor sharing among them */
     uint32_t writes_in_service;
-    double cluster_Bps;        /* aggregate limit of the storage cluster; 0 = none */
+    double cluster_Bps; /* aggregate limit of the storage cluster; 0 = none */
     char source[256];
 };
 
 struct scenario_cluster {
     uint32_t prefill_nodes, decode_nodes, gpus_per_node;
     struct gpu_profile gpu;
-    double cnic_Bps;       /* goodput of one compute NIC, each direction */
-    double snic_Bps;       /* line rate of one node's storage NIC */
-    double dram_Bps;       /* half-duplex: reads + writes */
+    double cnic_Bps;            /* goodput of one compute NIC, each direction */
+    double snic_Bps;            /* line rate of one node's storage NIC */
+    double dram_Bps;            /* half-duplex: reads + writes */
     uint64_t dram_buffer_bytes; /* KV staging buffer per node */
-    uint64_t hbm_bytes;    /* per GPU; 0 = the GPU profile's */
+    uint64_t hbm_bytes;         /* per GPU; written as 0 = the GPU profile's */
     struct storage_profile storage;
 };
 
@@ -54,18 +55,22 @@ struct scenario_system {
     double message_latency_s; /* control plane, one way */
     double scheduler_cost_s;  /* central scheduler's work per assignment, charged in virtual time */
     double transfer_latency_s; /* RDMA post to completion, beyond the bytes' own time */
-    uint32_t prefill_ep_gpus, decode_ep_gpus; /* EP group sizes in GPUs; 1 = no expert parallelism */
-    uint32_t block_tok;       /* tokens per KV block */
-    double hbm_reserve_frac;  /* of HBM, for activations and the runtime */
+    uint32_t prefill_ep_gpus, decode_ep_gpus; /* EP group sizes in GPUs; 1 = no expert parallelism;
+                                               * written as 0 = chosen by scenario_read() */
+    uint32_t block_tok;                       /* tokens per KV block */
+    double hbm_reserve_frac;                  /* of HBM, for activations and the runtime */
 };
 
 struct scenario_workload {
-    char trace[256];       /* path, or a generator's name: "deepseek-coding" */
-    char format[32];       /* "" = detect */
-    uint64_t max_len_tok;  /* trajectories are cut here; 0 = the model's context limit */
-    uint32_t agents;       /* 0 = as many as the trace has sessions */
+    char trace[256];      /* as written: a path, or a generator's name: "deepseek-coding" */
+    char trace_path[512]; /* where it was found: beside the scenario file or from the working
+                           * directory; a generator's name is left as it is. Not part of sha256. */
+    char format[32];      /* "" = detect */
+    uint64_t max_len_tok; /* trajectories are cut here; written as 0 = the model's context
+                           * limit, at most 64K for the generator */
+    uint32_t agents;      /* 0 = as many as the trace has sessions */
     enum arrival_kind arrival;
-    double aps;            /* agents per second, Poisson */
+    double aps; /* agents per second, Poisson */
     double append_scale, generation_scale, tool_latency_scale;
     uint32_t trace_block_tok; /* 0 = the trace's own */
     bool tolerant;
@@ -91,5 +96,53 @@ struct scenario {
     struct scenario_slo slo;
     struct scenario_cost cost;
 };
+
+/* Where a key's value came from. */
+enum scenario_by {
+    SCENARIO_BY_DEFAULT, /* the table's default */
+    SCENARIO_BY_PROFILE, /* the model card, GPU or storage profile that was named */
+    SCENARIO_BY_PRESET,
+    SCENARIO_BY_RULE, /* follows from other keys ("auto" values) */
+    SCENARIO_BY_FILE, /* the scenario file, at line and column */
+    SCENARIO_BY_SET,  /* --set */
+};
+
+struct scenario_origin {
+    enum scenario_by by;
+    unsigned line, column; /* SCENARIO_BY_FILE only */
+};
+
+/* What a person wants to know about a reading besides the values. */
+struct scenario_notes {
+    struct scenario_origin *origins; /* one per row of scenario_keys */
+    char **warnings;                 /* sentences: values that look like a mistake of unit, ... */
+    size_t n_warnings;
+};
+
+/*
+ * Reads, resolves and checks a scenario. path is a file, or the name of a shipped scenario (without
+ * '/' and ".json"). sets holds the n_sets PATH=VALUE texts of --set, applied in order after the
+ * file: a leaf takes the text as it is (with units), a group an object or the name that stands for
+ * it ("model=NAME"), which drops what was set inside the group before. Explicit keys win over the
+ * preset's. Files named inside are looked for beside the scenario, then from the working directory.
+ *
+ * Returns 0 with *ret_scenario and *ret_notes (freed with scenario_notes_done()) filled; otherwise
+ * a negative errno with err naming file:line:column ("--set" for those), the field, what was found
+ * and what was expected; the outputs are then untouched.
+ */
+int scenario_read(const char *path, const char *const *sets, size_t n_sets,
+                  struct scenario *ret_scenario, struct scenario_notes *ret_notes, struct err *err);
+
+/* The same from memory; source is the path that errors name and that relative names start from. */
+int scenario_parse(const char *source, const char *text, size_t size, const char *const *sets,
+                   size_t n_sets, struct scenario *ret_scenario, struct scenario_notes *ret_notes,
+                   struct err *err);
+void scenario_notes_done(struct scenario_notes *notes);
+
+/*
+ * All keys of a resolved scenario as one JSON object {"path": value} with sorted keys and no white
+ * space: what sha256 is taken over. Returned text is freed with free(); NULL when out of memory.
+ */
+char *scenario_canonical(const struct scenario *sc);
 
 #endif

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What depends on several keys: automatic values, contradictions, and whether it all fits. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "input/scenario_derive.h"
+#include "input/scenario_reading.h"
+
+/* Assumed: the sizes of the EP groups are unpublished. 32 leaves V3.2 28 GB of 80 for KV. */
+#define PREFILL_EP_AUTO 16
+#define DECODE_EP_AUTO  32
+
+/* The longest set of the agent-trace generator. */
+#define GENERATOR_LONGEST_TOK 65536
+
+static bool is_generator(const char *trace)
+{
+    return strcmp(trace, "deepseek-coding") == 0;
+}
+
+static bool is_explicit(struct scenario_reading *r, const char *path)
+{
+    enum scenario_by by = scenario_origin_of(r, path)->by;
+    return by == SCENARIO_BY_FILE || by == SCENARIO_BY_SET;
+}
+
+/* The largest group of at most cap GPUs that divides the engines, preferably of whole nodes. */
+static uint32_t auto_ep_gpus(const struct scenario *sc, uint32_t nodes, uint32_t cap)
+{
+    uint32_t node_gpus = sc->cluster.gpus_per_node, engines = nodes * node_gpus;
+    if (!sc->model.expert_parallel) {
+        return 1;
+    }
+    for (uint32_t gpus = cap - cap % node_gpus; gpus > 0; gpus -= node_gpus) {
+        if (engines % gpus == 0) {
+            return gpus;
+        }
+    }
+    for (uint32_t gpus = cap; gpus > 1; gpus--) {
+        if (engines % gpus == 0) {
+            return gpus;
+        }
+    }
+    return 1;
+}
+
+static void mark(struct scenario_reading *r, const char *path, enum scenario_by by)
+{
+    *scenario_origin_of(r, path) = (struct scenario_origin){.by = by};
+}
+
+/* A changed shape or type of the KV-cache changes its bytes, unless those are set as well. */
+static int resolve_kv_layout(struct scenario_reading *r)
+{
+    static const char *const shapes[] = {
+        "model.kv_dtype",    "model.attention",    "model.n_kv_heads",
+        "model.head_dim",    "model.kv_lora_rank", "model.rope_dim",
+        "model.indexer_dim", "model.n_layers",     "model.n_window_layers",
+    };
+    bool changed = false;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        changed = changed || is_explicit(r, shapes[i]);
+    }
+    if (!changed || is_explicit(r, "model.kv_bytes_per_tok_layer")) {
+        return 0;
+    }
+    double indexer_bytes = r->sc.model.indexer_bytes_per_tok_layer;
+    if (card_set_kv_layout(&r->sc.model) < 0) {
+        return scenario_key_error(r, scenario_key_find("model.kv_dtype"),
+                                  "found \"%s\", expected one of \"fp8\", \"bf16\", \"fp16\"",
+                                  r->sc.model.kv_dtype);
+    }
+    mark(r, "model.kv_bytes_per_tok_layer", SCENARIO_BY_RULE);
+    if (is_explicit(r, "model.indexer_bytes_per_tok_layer")) {
+        r->sc.model.indexer_bytes_per_tok_layer = indexer_bytes;
+    } else {
+        mark(r, "model.indexer_bytes_per_tok_layer", SCENARIO_BY_RULE);
+    }
+    return 0;
+}
+
+int scenario_resolve(struct scenario_reading *r)
+{
+    struct scenario *sc = &r->sc;
+    if (sc->cluster.hbm_bytes == 0) {
+        sc->cluster.hbm_bytes = (uint64_t)sc->cluster.gpu.hbm_bytes;
+        mark(r, "cluster.hbm_bytes", SCENARIO_BY_PROFILE);
+    }
+    if (sc->workload.max_len_tok == 0) {
+        bool cut =
+            is_generator(sc->workload.trace) && sc->model.max_context_tok > GENERATOR_LONGEST_TOK;
+        sc->workload.max_len_tok = cut ? GENERATOR_LONGEST_TOK : sc->model.max_context_tok;
+        mark(r, "workload.max_len_tok", SCENARIO_BY_RULE);
+    }
+    if (sc->system.prefill_ep_gpus == 0) {
+        sc->system.prefill_ep_gpus = auto_ep_gpus(sc, sc->cluster.prefill_nodes, PREFILL_EP_AUTO);
+        mark(r, "system.prefill_ep_gpus", SCENARIO_BY_RULE);
+    }
+    if (sc->system.decode_ep_gpus == 0) {
+        sc->system.decode_ep_gpus = auto_ep_gpus(sc, sc->cluster.decode_nodes, DECODE_EP_AUTO);
+        mark(r, "system.decode_ep_gpus", SCENARIO_BY_RULE);
+    }
+    /* Switching the second path off settles the policy, unless that is set as well. */
+    if (!sc->system.dual_path && !is_explicit(r, "system.path_policy")) {
+        if (sc->system.path_policy != PATH_PREFILL) {
+            mark(r, "system.path_policy", SCENARIO_BY_RULE);
+        }
+        sc->system.path_policy = PATH_PREFILL;
+    }
+    return resolve_kv_layout(r);
+}
+
+static int check_policies(struct scenario_reading *r)
+{
+    const struct scenario *sc = &r->sc;
+    if (!sc->system.dual_path && sc->system.path_policy != PATH_PREFILL) {
+        const struct scenario_key *key = scenario_key_find("system.path_policy");
+        bool said = is_explicit(r, "system.dual_path");
+        return scenario_key_error(
+            r, key,
+            "found \"%s\", expected \"prefill\": there is one path only, as system.dual_path is "
+            "false%s%s%s",
+            key->words[sc->system.path_policy], said ? "" : " by the preset \"",
+            said ? "" : sc->system.preset, said ? "" : "\"");
+    }
+    return 0;
+}
+
+static int check_arrival(struct scenario_reading *r)
+{
+    const struct scenario *sc = &r->sc;
+    const struct scenario_key *aps = scenario_key_find("workload.arrival.aps");
+    if (sc->workload.arrival == ARRIVAL_POISSON && !(sc->workload.aps > 0)) {
+        return scenario_key_error(
+            r, aps, "found %g, expected agents per second above 0: arrival is poisson",
+            sc->workload.aps);
+    }
+    if (sc->workload.arrival != ARRIVAL_POISSON && sc->workload.aps > 0) {
+        return scenario_key_error(
+            r, aps, "found %g, expected no rate: arrival is %s, only \"poisson\" has one",
+            sc->workload.aps,
+            scenario_key_find("workload.arrival.kind")->words[sc->workload.arrival]);
+    }
+    if (sc->workload.arrival == ARRIVAL_RECORDED && is_generator(sc->workload.trace)) {
+        return scenario_key_error(r, scenario_key_find("workload.arrival.kind"),
+                                  "found \"recorded\", expected \"offline\" or \"poisson\": the "
+                                  "generator %s records no times",
+                                  sc->workload.trace);
+    }
+    return 0;
+}
+
+static int check_trace(struct scenario_reading *r)
+{
+    struct scenario_workload *w = &r->sc.workload;
+    if (is_generator(w->trace)) {
+        snprintf(w->trace_path, sizeof(w->trace_path), "%s", w->trace);
+        return 0;
+    }
+    int ret = scenario_find_file(r->source, w->trace, w->trace_path, sizeof(w->trace_path));
+    if (ret < 0) {
+        return scenario_key_error(r, scenario_key_find("workload.trace"),
+                                  "found \"%s\", expected a trace file or directory (from the "
+                                  "scenario's directory or the current one) or the generator "
+                                  "\"deepseek-coding\": %s",
+                                  w->trace, strerror(-ret));
+    }
+    return 0;
+}
+
+static int check_card(struct scenario_reading *r)
+{
+    const struct model_card *m = &r->sc.model;
+    if (m->n_dense_layers > m->n_layers) {
+        return scenario_key_error(r, scenario_key_find("model.n_dense_layers"),
+                                  "found %u, expected at most the %u layers of the model",
+                                  m->n_dense_layers, m->n_layers);
+    }
+    if (m->n_window_layers > m->n_layers) {
+        return scenario_key_error(r, scenario_key_find("model.n_window_layers"),
+                                  "found %u, expected at most the %u layers of the model",
+                                  m->n_window_layers, m->n_layers);
+    }
+    if (m->experts_per_tok > m->n_experts) {
+        return scenario_key_error(r, scenario_key_find("model.experts_per_tok"),
+                                  "found %u, expected at most the model's %u experts",
+                                  m->experts_per_tok, m->n_experts);
+    }
+    if (m->active_params > m->total_params) {
+        return scenario_key_error(r, scenario_key_find("model.active_params"),
+                                  "found %g, expected at most the %g parameters in total",
+                                  m->active_params, m->total_params);
+    }
+    return 0;
+}
+
+static int check_ep(struct scenario_reading *r, const char *path, uint32_t ep_gpus, uint32_t nodes)
+{
+    const struct scenario_key *key = scenario_key_find(path);
+    uint32_t engines = nodes * r->sc.cluster.gpus_per_node;
+    if (ep_gpus > 1 && !r->sc.model.expert_parallel) {
+        return scenario_key_error(r, key,
+                                  "found %u, expected 1: the model %s is not expert-parallel",
+                                  ep_gpus, r->sc.model.name);
+    }
+    if (ep_gpus > engines) {
+        return scenario_key_error(r, key, "found %u, expected at most the %u GPUs of %u node%s",
+                                  ep_gpus, engines, nodes, nodes == 1 ? "" : "s");
+    }
+    if (engines % ep_gpus != 0) {
+        return scenario_key_error(r, key,
+                                  "found %u, expected a divisor of the %u GPUs of %u node%s",
+                                  ep_gpus, engines, nodes, nodes == 1 ? "" : "s");
+    }
+    return 0;
+}
+
+static int check_weights(struct scenario_reading *r, const char *ep_path, const char *what,
+                         const struct scenario_side *side)
+{
+    char hbm[32], weights[32], reserve[32];
+    double hbm_bytes = (double)r->sc.cluster.hbm_bytes;
+    double reserve_bytes = hbm_bytes * r->sc.system.hbm_reserve_frac;
+    if (hbm_bytes - reserve_bytes > side->weight_bytes) {
+        return 0;
+    }
+    quantity_format_short(UNIT_BYTES, hbm_bytes, hbm, sizeof(hbm));
+    quantity_format_short(UNIT_BYTES, side->weight_bytes, weights, sizeof(weights));
+    quantity_format_short(UNIT_BYTES, reserve_bytes, reserve, sizeof(reserve));
+    return scenario_key_error(
+        r, scenario_key_find(is_explicit(r, ep_path) ? ep_path : "cluster.hbm_bytes"),
+        "the weights do not fit: %s of HBM per GPU less %s of reserve, but each %s GPU holds %s of "
+        "weights (experts spread over %u GPU%s); expected more HBM, more nodes or fewer bytes per "
+        "parameter",
+        hbm, reserve, what, weights, side->ep_gpus, side->ep_gpus == 1 ? "" : "s");
+}
+
+int scenario_check(struct scenario_reading *r)
+{
+    const struct scenario *sc = &r->sc;
+    int ret = check_policies(r);
+    ret = ret < 0 ? ret : check_arrival(r);
+    ret = ret < 0 ? ret : check_trace(r);
+    ret = ret < 0 ? ret : check_card(r);
+    ret = ret < 0 ? ret
+                  : check_ep(r, "system.prefill_ep_gpus", sc->system.prefill_ep_gpus,
+                             sc->cluster.prefill_nodes);
+    ret = ret < 0 ? ret
+                  : check_ep(r, "system.decode_ep_gpus", sc->system.decode_ep_gpus,
+                             sc->cluster.decode_nodes);
+    if (ret < 0) {
+        return ret;
+    }
+    struct scenario_derived d;
+    scenario_derive(sc, &d);
+    ret = check_weights(r, "system.prefill_ep_gpus", "prefill", &d.prefill);
+    return ret < 0 ? ret : check_weights(r, "system.decode_ep_gpus", "decode", &d.decode);
+}

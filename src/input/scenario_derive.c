@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "input/scenario_derive.h"
+
+#include <math.h>
+
+static struct timing_model timing_of(const struct scenario *sc)
+{
+    return (struct timing_model){.card = sc->model, .gpu = sc->cluster.gpu, .config = sc->timing};
+}
+
+/* Rounds down, and keeps what no real scenario reaches inside the type. */
+static uint64_t whole(double value)
+{
+    return value >= 0x1p63 ? UINT64_C(1) << 63 : value > 0 ? (uint64_t)value : 0;
+}
+
+double storage_efficiency(const struct storage_profile *storage, double bytes)
+{
+    return storage->efficiency_max * bytes / (bytes + storage->half_size_bytes);
+}
+
+uint64_t scenario_beta_tok(const struct scenario *sc)
+{
+    struct timing_model tm = timing_of(sc);
+    uint32_t gpus = sc->system.prefill_ep_gpus;
+    double context = fmax((double)sc->workload.max_len_tok / 2, 1);
+    double new_tok = context / 20, quota_ns = sc->system.quota_s * 1e9;
+    double attention = timing_attention_ns(&tm, context - new_tok, new_tok);
+    double ns = attention + timing_linear_ns(&tm, new_tok) +
+                timing_experts_ns(&tm, new_tok * gpus, gpus) +
+                timing_forward_fixed_ns(&tm) * attention / fmax(attention, quota_ns);
+    return whole(fmax(sc->system.beta_s * 1e9 * context / ns, 1));
+}
+
+static struct scenario_side derive_side(const struct scenario *sc, uint32_t nodes, uint32_t ep_gpus,
+                                        uint64_t kv_bytes_per_tok)
+{
+    struct timing_model tm = timing_of(sc);
+    struct scenario_side side = {
+        .nodes = nodes, .engines = nodes * sc->cluster.gpus_per_node, .ep_gpus = ep_gpus};
+    side.ep_groups = side.engines / ep_gpus;
+    side.weight_bytes = timing_weight_bytes_per_gpu(&tm, ep_gpus);
+    side.hbm_kv_bytes = whole((double)sc->cluster.hbm_bytes * (1 - sc->system.hbm_reserve_frac) -
+                              side.weight_bytes);
+    side.hbm_kv_tok = side.hbm_kv_bytes / kv_bytes_per_tok;
+    return side;
+}
+
+void scenario_derive(const struct scenario *sc, struct scenario_derived *ret)
+{
+    uint64_t per_tok = card_kv_bytes_per_tok(&sc->model);
+    per_tok = per_tok ? per_tok : 1; /* a card of less than a byte per token */
+    struct scenario_derived d = {.kv_bytes_per_tok = per_tok};
+    d.full_block_bytes = per_tok * sc->system.block_tok;
+    d.layer_block_bytes =
+        (uint64_t)ceil(sc->model.kv_bytes_per_tok_layer * (double)sc->system.block_tok);
+    d.prefill = derive_side(sc, sc->cluster.prefill_nodes, sc->system.prefill_ep_gpus, per_tok);
+    d.decode = derive_side(sc, sc->cluster.decode_nodes, sc->system.decode_ep_gpus, per_tok);
+    d.dram_buffer_tok = sc->cluster.dram_buffer_bytes / per_tok;
+    d.request_kv_bytes = whole((double)per_tok * (double)sc->workload.max_len_tok);
+    d.storage_efficiency = storage_efficiency(&sc->cluster.storage, (double)d.full_block_bytes);
+    d.storage_read_Bps = sc->cluster.snic_Bps * d.storage_efficiency;
+    d.alpha_tok = whole(fmax(sc->system.alpha_s * d.storage_read_Bps / (double)per_tok, 1));
+    d.beta_tok = scenario_beta_tok(sc);
+    *ret = d;
+}

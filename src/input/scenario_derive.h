@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Quantities that follow from a resolved scenario, computed in this one place for the reader's
+ * checks, for --explain and for the simulator.
+ */
+#ifndef DUALPATH_INPUT_SCENARIO_DERIVE_H
+#define DUALPATH_INPUT_SCENARIO_DERIVE_H
+
+#include <stdint.h>
+
+#include "input/scenario.h"
+
+/* One side of the cluster, prefill or decode. An engine is a GPU. */
+struct scenario_side {
+    uint32_t nodes, engines;
+    uint32_t ep_gpus, ep_groups;
+    double weight_bytes;   /* resident on each GPU */
+    uint64_t hbm_kv_bytes; /* of each GPU: hbm * (1 - reserve) - weights; 0 when they do not fit */
+    uint64_t hbm_kv_tok;   /* the same in tokens, all layers */
+};
+
+struct scenario_derived {
+    struct scenario_side prefill, decode;
+    uint64_t kv_bytes_per_tok;  /* all layers, as stored */
+    uint64_t full_block_bytes;  /* block_tok tokens, all layers: one storage I/O */
+    uint64_t layer_block_bytes; /* block_tok tokens, one (average) layer: one streamed piece,
+                                   rounded up */
+    uint64_t dram_buffer_tok;
+    uint64_t request_kv_bytes; /* of a request of max_len_tok tokens */
+    double storage_efficiency; /* of the SNIC at full_block_bytes: max * s / (s + half) */
+    double storage_read_Bps;   /* one node: snic_Bps * storage_efficiency */
+    uint64_t alpha_tok; /* limit of a node's read queue: tokens storage_read_Bps reads in alpha_s */
+    uint64_t beta_tok;  /* limit of a prefill engine's tokens, see scenario_beta_tok() */
+};
+
+/* sc must be resolved (scenario_read()). */
+void scenario_derive(const struct scenario *sc, struct scenario_derived *ret);
+
+/* Share of the line rate that I/O of size bytes reaches: efficiency_max * s / (s +
+ * half_size_bytes). */
+double storage_efficiency(const struct storage_profile *storage, double bytes);
+
+/*
+ * beta: prompt tokens (hits included, as the engines' token counts are) that one prefill GPU
+ * processes in beta_s. "Profiled" and unpublished in the paper, so taken from the time model on a
+ * typical request: a context C of half max_len_tok (the mean over a trajectory that grows to it) of
+ * which the last 5 % are new (the paper: at least 95 % of a prompt is cached): n = C/20,   beta =
+ * beta_s * C / T, T = attention(C - n, n) + linear(n) + experts(n * G tokens on G GPUs)
+ *         + forward_fixed * attention / max(attention, quota)
+ * The last term is the request's share of a forward's fixed cost when the quota fills the forward.
+ * At least 1.
+ */
+uint64_t scenario_beta_tok(const struct scenario *sc);
+
+#endif

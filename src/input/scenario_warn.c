@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Warnings: values that are allowed, but look like a mistake of unit or cannot work well. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "input/scenario_derive.h"
+#include "input/scenario_reading.h"
+
+/* The value times factor would be usual, so this was probably meant. */
+struct mistake {
+    enum unit_kind unit;
+    double factor;
+    const char *meaning;
+};
+
+static const struct mistake mistakes[] = {
+    {UNIT_BPS, 1.0 / 8, "bits taken for bytes"},
+    {UNIT_BPS, 8, "bytes taken for bits"},
+    {UNIT_BPS, 1e9, "the unit GB/s left out"},
+    {UNIT_BPS, 1e9 / 8, "the unit Gb/s left out"},
+    {UNIT_BYTES, 1e9, "the unit GB left out"},
+    {UNIT_BYTES, 1e6, "the unit MB left out"},
+    {UNIT_S, 1e-3, "milliseconds taken for seconds"},
+    {UNIT_S, 1e-6, "microseconds taken for seconds"},
+    {UNIT_S, 1e-9, "nanoseconds taken for seconds"},
+    {UNIT_TOK, 1024, "the unit K left out"},
+    {UNIT_FLOPS, 1e12, "the unit TFLOPS left out"},
+    {UNIT_NONE, 1e9, "a number in billions"},
+};
+
+int scenario_warn(struct scenario_reading *r, const char *fmt, ...)
+{
+    char text[800];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    size_t n = r->notes.n_warnings;
+    char **more = realloc(r->notes.warnings, (n + 1) * sizeof(*more));
+    if (!more) {
+        return err_nomem(r->err);
+    }
+    r->notes.warnings = more;
+    more[n] = strdup(text);
+    if (!more[n]) {
+        return err_nomem(r->err);
+    }
+    r->notes.n_warnings = n + 1;
+    return 0;
+}
+
+static bool is_usual(const struct scenario_key *key, double value)
+{
+    return value >= key->usual_min && value <= key->usual_max;
+}
+
+static double number_of(const struct scenario_key *key, const struct scenario *sc)
+{
+    const void *at = (const char *)sc + key->offset;
+    return key->type == KEY_NUMBER ? *(const double *)at
+           : key->type == KEY_U32  ? *(const uint32_t *)at
+                                   : (double)*(const uint64_t *)at;
+}
+
+static void format_place(const struct scenario_reading *r, const struct scenario_origin *o,
+                         char *buf, size_t size)
+{
+    if (o->by == SCENARIO_BY_FILE) {
+        snprintf(buf, size, "%s:%u:%u: ", r->source, o->line, o->column);
+    } else {
+        snprintf(buf, size, "%s", o->by == SCENARIO_BY_SET ? "--set: " : "");
+    }
+}
+
+static int warn_unusual(struct scenario_reading *r, const struct scenario_key *key, double value)
+{
+    char at[400], found[48], low[48], high[48], guess[160] = "";
+    format_place(r, &r->values[key - scenario_keys].origin, at, sizeof(at));
+    quantity_format(key->unit, value, found, sizeof(found));
+    quantity_format(key->unit, key->usual_min, low, sizeof(low));
+    quantity_format(key->unit, key->usual_max, high, sizeof(high));
+    for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+        const struct mistake *m = &mistakes[i];
+        if (m->unit == key->unit && is_usual(key, value * m->factor)) {
+            char meant[48];
+            quantity_format(key->unit, value * m->factor, meant, sizeof(meant));
+            snprintf(guess, sizeof(guess), "; was %s meant (%s)?", meant, m->meaning);
+            break;
+        }
+    }
+    return scenario_warn(r, "%s%s: %s is unusual (%s to %s)%s", at, key->path, found, low, high,
+                         guess);
+}
+
+int scenario_check_units(struct scenario_reading *r)
+{
+    for (size_t i = 0; i < scenario_n_keys; i++) {
+        const struct scenario_key *key = &scenario_keys[i];
+        enum scenario_by by = r->values[i].origin.by;
+        if (key->usual_max <= key->usual_min || (by != SCENARIO_BY_FILE && by != SCENARIO_BY_SET)) {
+            continue;
+        }
+        double value = number_of(key, &r->sc);
+        if (!is_usual(key, value) && warn_unusual(r, key, value) < 0) {
+            return -ENOMEM;
+        }
+    }
+    return 0;
+}
+
+static int warn_too_small(struct scenario_reading *r, const char *what, double bytes, double needed)
+{
+    char has[48], needs[48];
+    quantity_format_short(UNIT_BYTES, bytes, has, sizeof(has));
+    quantity_format_short(UNIT_BYTES, needed, needs, sizeof(needs));
+    return scenario_warn(r,
+                         "workload.max_len_tok: one request of %" PRIu64
+                         " tokens takes %s of KV, but %s holds %s",
+                         r->sc.workload.max_len_tok, needs, what, has);
+}
+
+int scenario_check_fit(struct scenario_reading *r)
+{
+    const struct scenario *sc = &r->sc;
+    struct scenario_derived d;
+    double needed;
+    int ret = 0;
+    scenario_derive(sc, &d);
+    needed = (double)d.request_kv_bytes;
+    if (sc->workload.max_len_tok > sc->model.max_context_tok) {
+        ret = scenario_warn(r,
+                            "workload.max_len_tok: %" PRIu64 " tokens are more than the %" PRIu64
+                            " of the model %s",
+                            sc->workload.max_len_tok, sc->model.max_context_tok, sc->model.name);
+    }
+    if (ret == 0 && (double)sc->cluster.dram_buffer_bytes < needed) {
+        ret = warn_too_small(r, "a node's DRAM buffer", (double)sc->cluster.dram_buffer_bytes,
+                             needed);
+    }
+    if (ret == 0 && (double)d.decode.hbm_kv_bytes < needed) {
+        ret = warn_too_small(r, "a decode GPU", (double)d.decode.hbm_kv_bytes, needed);
+    }
+    if (ret == 0 && !sc->system.layerwise && (double)d.prefill.hbm_kv_bytes < needed) {
+        ret = warn_too_small(r, "a prefill GPU without layerwise prefill",
+                             (double)d.prefill.hbm_kv_bytes, needed);
+    }
+    return ret;
+}
