@@ -3,6 +3,9 @@
 
 #include <stddef.h>
 
+#include "cli/cmd_trace.h"
+
 const struct command cli_commands[] = {
+    {"trace", "inspects and validates request traces", cmd_trace},
     {NULL, NULL, NULL},
 };
