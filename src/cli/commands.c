@@ -3,8 +3,11 @@
 
 #include <stddef.h>
 
+#include "cli/cmd_trace.h"
+
 const struct command cli_commands[] = {
     {"bounds", "the P/D ratios at which only the storage NICs limit", cmd_bounds},
     {"list", "shipped models, GPUs, storage profiles and scenarios", cmd_list},
+    {"trace", "inspects and validates request traces", cmd_trace},
     {NULL, NULL, NULL},
 };

@@ -37,9 +37,11 @@ struct trace_session {
     uint64_t spawn_delay_ns; /* ...this long after that turn's end (or the parent's start) */
 };
 
+/* Something odd that the reader accepted, changed or skipped. */
 struct trace_repair {
     const char *reason; /* static string, e.g. "negative think_time set to 0" */
     uint64_t count;
+    char first[160]; /* where and what it was the first time; "" when not known */
 };
 
 #define TRACE_MAX_REPAIRS 32
@@ -61,7 +63,14 @@ struct trace {
     struct trace_repair repairs[TRACE_MAX_REPAIRS];
     uint32_t n_repairs;
     char sha256[65]; /* of the input files' bytes, in order */
+    int64_t base_ns; /* the smallest recorded time, in the file's own epoch; subtracted from every time */
 };
+
+/* The block ids of a turn, NULL when it has none. */
+static inline const uint64_t *trace_turn_ids(const struct trace *t, const struct trace_turn *turn)
+{
+    return turn->n_ids ? t->ids + turn->first_id : NULL;
+}
 
 struct trace_options {
     const char *format;  /* NULL: detect */
@@ -80,7 +89,11 @@ int trace_read(const char *path, const struct trace_options *options, struct tra
                struct err *err);
 void trace_done(struct trace *t);
 
-/* Counts one repair; reason must be a static string. */
+/* Counts n repairs; reason must be a static string. */
 void trace_count_repair(struct trace *t, const char *reason, uint64_t n);
+
+/* Counts one repair and remembers the text of the first one of its reason. */
+void trace_note_repair(struct trace *t, const char *reason, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif
