@@ -73,13 +73,9 @@ static int parse_option(int option, const char *value, struct generate_options *
     case 'o':
         o->output = value;
         return EXIT_OK;
-    case 'h':
+    default:
         o->help = true;
         return EXIT_OK;
-    case ':':
-        return cli_usage(COMMAND, "an option lacks its value");
-    default:
-        return cli_usage(COMMAND, "unknown option");
     }
 }
 
@@ -94,6 +90,11 @@ static int parse_options(int argc, char **argv, struct generate_options *o)
     optind = 1;
     int option;
     while ((option = getopt_long(argc, argv, ":o:h", options, NULL)) != -1) {
+        if (option == '?' || option == ':') {
+            return cli_usage(COMMAND,
+                             option == ':' ? "option '%s' needs a value" : "unknown option '%s'",
+                             argv[optind - 1]);
+        }
         int rc = parse_option(option, optarg, o);
         if (rc) {
             return rc;
@@ -122,7 +123,7 @@ static int make_workload(const struct generate_options *o, struct workload **ret
         err_field(err, "--max-len");
         return rc;
     }
-    return workload_from_trace(&trace, &as_it_is, 0, 0, o->seed, ret_workload, err);
+    return workload_from_trace(&trace, &as_it_is, 0, 1, o->seed, ret_workload, err);
 }
 
 static int write_file(const struct workload *w, const char *path, struct err *err)

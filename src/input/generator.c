@@ -102,7 +102,8 @@ static int draw_totals(uint64_t seed, double mean, double max, uint32_t *values,
     }
     double min = 2 * mean - max;
     for (uint32_t i = 0; i < n; i++) {
-        values[i] = (uint32_t)(min + (max + 1 - min) * (((double)i + rng_uniform(r)) / n));
+        double v = min + (max + 1 - min) * (((double)i + rng_uniform(r)) / n);
+        values[i] = (uint32_t)fmin(v, max); /* with millions of slices the last draw rounds to 1 */
     }
     shuffle(r, values, n);
     rng_free(r);
@@ -134,8 +135,8 @@ static void outline_done(struct outline *o)
 
 /*
  * Splits sum into n lengths >= 1 with lognormal weights; weights is scratch for n values. Rounding
- * the running sum, not each length, makes the lengths add up exactly. The four-sigma cut keeps sum
- * >= n.
+ * the running sum, not each length, makes the lengths add up exactly. sum >= n, because N and A_1
+ * are cut at four sigma.
  */
 static void split(struct rng *r, uint32_t sum, uint32_t n, double sigma, double *weights,
                   uint32_t *ret_lengths)
@@ -235,8 +236,6 @@ static int fill_trace(struct trace *t, const struct outline *o, const struct gen
     return r ? rc : -ENOMEM;
 }
 
-/* Over every length as 32 bits, least significant byte first: session's turns, then prompt and gen.
- */
 static void hash_u32(struct sha256_ctx *ctx, uint32_t v)
 {
     const uint8_t bytes[4] = {(uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16),
@@ -244,6 +243,7 @@ static void hash_u32(struct sha256_ctx *ctx, uint32_t v)
     sha256_update(ctx, sizeof(bytes), bytes);
 }
 
+/* Of each session the number of turns, then every prompt and gen; 32 bits, low byte first. */
 static void hash_trace(struct trace *t)
 {
     struct sha256_ctx ctx;

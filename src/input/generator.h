@@ -21,7 +21,8 @@
  *   first   = 2 context - total + gen                    5,875 / 7,805 / 9,660  mean of A_1
  *   share   = gen / ((append + gen)(1 - first / total))  0.246 / 0.326 / 0.352  g in what follows
  *
- * The context of a turn is read as its prompt. With the tokens after A_1 exchangeable over the
+ * The context of a turn is read as its prompt (without its own append the mean would be 3.5 / 1.9 /
+ * 1.3 % lower). With the tokens after A_1 exchangeable over the
  * turns, the mean prompt of a trajectory is (A_1 + T) / 2 - (mean gen) / 2, whence first. A_1 is
  * one of the A_i, so it counts in the append mean: without it the same identity would give sigma =
  * 0.83 and the mean over turns would miss total / turns.

@@ -44,7 +44,8 @@ static int check_keys(const struct json_at *at, const char *const *known, struct
 {
     const char *key;
     json_t *value;
-    json_object_foreach ((json_t *)at->object, key, value) {
+    json_object_foreach((json_t *)at->object, key, value)
+    {
         const char *const *k = known;
         while (*k && strcmp(*k, key) != 0) {
             k++;

@@ -26,10 +26,9 @@ struct trace_workload {
     struct workload_agent *agents;
     uint32_t n_agents;
     struct placed *sessions; /* [base.n_sessions] */
-    uint32_t *slots; /* [base.n_sessions] agent's first_place + place in the group -> session */
-    uint64_t
-        *wait_offset; /* [trace.n_turns] of the turn's waits among its session's; NULL: no waits */
-    uint32_t *waits;  /* the sessions' waits in terms of this workload's sessions */
+    uint32_t *slots;         /* [base.n_sessions] first_place + place in the group -> session */
+    uint64_t *wait_offset;   /* [trace.n_turns] where the turn's waits begin in its session's */
+    uint32_t *waits;         /* of every session, in terms of this workload's sessions */
     uint32_t n_scopes;
     uint64_t limit_tok;
     uint64_t n_turns;
@@ -372,8 +371,7 @@ static int build_generated(const struct scenario_workload *cfg, uint32_t model_m
         err_field(err, "workload.max_len_tok");
         return rc;
     }
-    /* Nothing exceeds max_len_tok from here on, so the model's limit need not be looked at again.
-     */
+    /* Turns are cut at max_len_tok from here on, which the model's limit is not below. */
     return workload_from_trace(&trace, &own, 0, kv_block_tok, seed, ret_workload, err);
 }
 

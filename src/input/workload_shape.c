@@ -128,7 +128,7 @@ static int shape_session(const struct shape *sh, struct trace_session *s)
 
 static bool lost_its_parent(const struct trace *t, const struct trace_session *s)
 {
-    if (s->parent == TRACE_NONE || s->parent >= t->n_sessions) {
+    if (s->parent == TRACE_NONE) {
         return false;
     }
     const struct trace_session *parent = &t->sessions[s->parent];
@@ -158,7 +158,7 @@ static void drop_waits(const struct shape *sh, struct trace_turn *turn)
     uint32_t kept = 0;
     uint32_t *waits = turn->n_waits ? sh->t->waits + turn->first_wait : NULL;
     for (uint32_t i = 0; i < turn->n_waits; i++) {
-        if (waits[i] >= sh->t->n_sessions || sh->t->sessions[waits[i]].n_turns > 0) {
+        if (sh->t->sessions[waits[i]].n_turns > 0) {
             waits[kept++] = waits[i];
         }
     }

@@ -9,9 +9,9 @@
 uint64_t workload_limit_tok(const struct scenario_workload *cfg, uint32_t max_context_tok);
 
 /*
- * Scales, checks and cuts the turns of t in place (see workload.h) and counts what it changed. A
- * dropped session has n_turns 0 afterwards and no turn waits for it. -EINVAL or -ERANGE with err
- * naming the session, the turn and the limit.
+ * After workload_check_causality(). Scales, checks and cuts the turns of t in place (see
+ * workload.h) and counts what it changed. A dropped session has n_turns 0 afterwards and no turn
+ * waits for it. -EINVAL or -ERANGE with err naming the session, the turn and the limit.
  */
 int workload_shape(struct trace *t, const struct scenario_workload *cfg, uint32_t max_context_tok,
                    struct workload_counts *counts, struct err *err);
