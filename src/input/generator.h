@@ -22,10 +22,9 @@
  *   share   = gen / ((append + gen)(1 - first / total))  0.246 / 0.326 / 0.352  g in what follows
  *
  * The context of a turn is read as its prompt (without its own append the mean would be 3.5 / 1.9 /
- * 1.3 % lower). With the tokens after A_1 exchangeable over the
- * turns, the mean prompt of a trajectory is (A_1 + T) / 2 - (mean gen) / 2, whence first. A_1 is
- * one of the A_i, so it counts in the append mean: without it the same identity would give sigma =
- * 0.83 and the mean over turns would miss total / turns.
+ * 1.3 % lower). With the tokens after A_1 exchangeable over the turns, the mean prompt of a
+ * trajectory is (A_1 + T) / 2 - (mean gen) / 2, whence first. A_1 is one of the A_i, so it counts
+ * in the append mean; left out, the same identity would give sigma = 0.83.
  *
  * What the table leaves open, chosen here: T uniform on [2 total - MaxLen, MaxLen]; A_1 lognormal
  * with sigma 0.2; lengths inside a trajectory lognormal, gen with sigma 0.8 and appends with sigma
