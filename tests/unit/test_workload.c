@@ -389,6 +389,31 @@ START_TEST(generated_copies_begin_with_a_round_of_their_own)
 }
 END_TEST
 
+/* A lone session that ends at 151 tokens, in a limit that leaves 33 for the first round. */
+START_TEST(a_copy_keeps_what_just_fits)
+{
+    struct trace t = trace_make(0);
+    add_session(&t, "a", 0);
+    add_turn(&t, 100, 10, 0);
+    add_turn(&t, 150, 1, 0);
+    struct scenario_workload cfg = config(2001, ARRIVAL_OFFLINE);
+    cfg.max_len_tok = 184;
+    struct workload *w = build(t, &cfg);
+    uint32_t n_just = 0, n_not = 0, n_cut = 0;
+    for (uint32_t i = 1; i < w->n_sessions; i++) {
+        uint32_t first_tok = turn_at(w, i, 0).prompt_tok;
+        ck_assert_uint_eq(session_at(w, i).n_turns, first_tok <= 32 ? 3 : 2);
+        n_just += first_tok == 32;
+        n_not += first_tok == 33;
+        n_cut += first_tok > 32;
+    }
+    ck_assert_uint_gt(n_just, 0);
+    ck_assert_uint_gt(n_not, 0);
+    ck_assert_uint_eq(counts_of(w).agent_turns_cut, n_cut);
+    workload_free(w);
+}
+END_TEST
+
 START_TEST(scaled_trajectories_are_cut_at_max_len)
 {
     struct workload *w = build_generated(500, ARRIVAL_OFFLINE, 2),
@@ -556,6 +581,7 @@ int main(void)
     tcase_add_test(t, copies_of_a_family_keep_to_themselves);
     tcase_add_test(t, a_cut_turn_takes_its_children_along);
     tcase_add_test(t, generated_copies_begin_with_a_round_of_their_own);
+    tcase_add_test(t, a_copy_keeps_what_just_fits);
     tcase_add_test(t, scaled_trajectories_are_cut_at_max_len);
     tcase_add_test(t, poisson_gaps_are_exponential_and_leave_the_rest_alone);
     tcase_add_test(t, the_largest_published_run_is_cheap);
