@@ -363,7 +363,8 @@ static int build_generated(const struct scenario_workload *cfg, uint32_t model_m
     }
     struct scenario_workload own = *cfg;
     if (own.max_len_tok == 0) {
-        own.max_len_tok = model_max_context_tok;
+        bool shorter = model_max_context_tok && model_max_context_tok < GENERATOR_MAX_LEN_TOK;
+        own.max_len_tok = shorter ? model_max_context_tok : GENERATOR_MAX_LEN_TOK;
     }
     struct trace trace;
     rc = generator_make(own.max_len_tok, GENERATOR_TRAJECTORIES, seed, &trace, err);

@@ -19,8 +19,8 @@
  * ends a session before its first turn with prompt + gen beyond it; sessions that lose their first
  * turn, or the turn that spawns them, are dropped. That is done only where it was asked for, by a
  * max_len_tok below the model's context limit: a recorded turn beyond the model's own limit is an
- * error. A generated trajectory is always cut at its max_len_tok (0: the model's limit).
- * tool_latency_scale multiplies the delays between turns and before a spawned session, not
+ * error. A generated trajectory is always cut at its max_len_tok (0: the model's limit, but at most
+ * 64K). tool_latency_scale multiplies the delays between turns and before a spawned session, not
  * arrivals.
  */
 #ifndef DUALPATH_INPUT_WORKLOAD_H

@@ -538,7 +538,7 @@ START_TEST(bad_settings_are_named)
     ck_assert_str_eq(err.field, "workload.arrival.kind");
     err = ERR_INIT;
     cfg.arrival = ARRIVAL_OFFLINE;
-    ck_assert_int_eq(workload_build(&cfg, 163840, 64, 1, &w, &err), -ERANGE);
+    ck_assert_int_eq(workload_build(&cfg, 32767, 64, 1, &w, &err), -ERANGE);
     ck_assert_str_eq(err.field, "workload.max_len_tok");
     err = ERR_INIT;
     cfg.max_len_tok = 65536;
