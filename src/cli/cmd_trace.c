@@ -8,11 +8,13 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/cmd_trace_generate.h"
 
 static const struct command trace_commands[] = {
     {"inspect", "statistics of traces and the hits of a KV cache", cmd_trace_inspect},
     {"validate", "strict check of traces, with everything a reader would repair",
      cmd_trace_validate},
+    {"generate", "makes coding-agent sessions like those of the paper", cmd_trace_generate},
     {NULL, NULL, NULL},
 };
 

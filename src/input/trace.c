@@ -238,7 +238,9 @@ static int read_paths(struct trace_build *b, const struct paths *p, struct err *
     }
     snprintf(b->t->format, sizeof(b->t->format), "%s", format->name);
     hash_text(&sha, b->t->sha256);
-    rebase(b->t);
+    if (!b->keep_times) {
+        rebase(b->t);
+    }
     return 0;
 }
 

@@ -24,6 +24,11 @@ static char value_kind(const struct trace_probe *p, const char *name)
 
 #define NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
+static bool is_dualpath(const struct trace_probe *p)
+{
+    return has_json(p, NAMES("schema", "block_tok", "sessions"));
+}
+
 static bool is_weka(const struct trace_probe *p)
 {
     return has_json(p, NAMES("requests", "block_size"));
@@ -91,6 +96,7 @@ static bool is_tracelab(const struct trace_probe *p)
 }
 
 const struct trace_format trace_formats[] = {
+    {"dualpath", is_dualpath, trace_read_dualpath, "this project's own traces, JSON lines"},
     {"weka", is_weka, trace_read_weka, "WEKA coding-agent sessions, JSON"},
     {"bailian", is_bailian, NULL, "Qwen-Bailian usage trace, JSON lines"},
     {"ragpulse", is_ragpulse, NULL, "RAGPulse trace, JSON lines"},

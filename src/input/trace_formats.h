@@ -24,6 +24,7 @@ extern const struct trace_format trace_formats[];
 int trace_format_find(const char *name, const char *path, const struct trace_format **ret_format,
                       struct err *err);
 
+int trace_read_dualpath(struct trace_build *b, const char *path, struct err *err);
 int trace_read_mooncake(struct trace_build *b, const char *path, struct err *err);
 int trace_read_weka(struct trace_build *b, const char *path, struct err *err);
 int trace_read_azure(struct trace_build *b, const char *path, struct err *err);

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The generated sets against the published means (arXiv 2602.21548, table 2, and total / turns):
+ * within 3 % on average over 20 seeds and within 5 % in every single set of 500.
+ */
+#include "input/generator.h"
+
+#include <check.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define N_SEEDS 20
+
+enum figure { TURNS, APPEND, GEN, TOTAL, CONTEXT, PER_TURN, N_FIGURES };
+static const char *const names[N_FIGURES] = {"turns", "append",  "gen",
+                                             "total", "context", "new tokens per turn"};
+
+static const struct {
+    uint64_t max_len_tok;
+    double published[N_FIGURES];
+    double first_tok; /* 2 context - total, to the precision that context is known */
+} sets[] = {
+    {32768, {60, 608, 148, 28639, 17183, 477}, 5700},
+    {49152, {106, 474, 172, 42607, 25120, 402}, 7600},
+    {65536, {157, 429, 176, 55958, 32721, 356}, 9500},
+};
+
+static struct trace make(uint64_t max_len_tok, uint32_t n, uint64_t seed)
+{
+    struct trace t;
+    struct err err = ERR_INIT;
+    ck_assert_int_eq(generator_make(max_len_tok, n, seed, &t, &err), 0);
+    return t;
+}
+
+/* Adds a trajectory's own means to the sums; turn by turn, from the prompts alone. */
+static void add_trajectory(const struct trace *t, const struct trace_session *s, double *sums)
+{
+    double append = 0, gen = 0, context = 0, end = 0;
+    for (uint32_t k = 0; k < s->n_turns; k++) {
+        const struct trace_turn *turn = &t->turns[s->first_turn + k];
+        append += turn->prompt_tok - end;
+        gen += turn->gen_tok;
+        context += turn->prompt_tok;
+        end = (double)turn->prompt_tok + turn->gen_tok;
+    }
+    sums[TURNS] += s->n_turns;
+    sums[APPEND] += append / s->n_turns;
+    sums[GEN] += gen / s->n_turns;
+    sums[TOTAL] += end;
+    sums[CONTEXT] += context / s->n_turns;
+}
+
+static void measure(const struct trace *t, double *ret_figures)
+{
+    double sums[N_FIGURES] = {0};
+    for (uint32_t i = 0; i < t->n_sessions; i++) {
+        add_trajectory(t, &t->sessions[i], sums);
+    }
+    sums[PER_TURN] = t->n_sessions * sums[TOTAL] / sums[TURNS];
+    for (int f = 0; f < N_FIGURES; f++) {
+        ret_figures[f] = sums[f] / t->n_sessions;
+    }
+}
+
+START_TEST(both_kinds_of_mean_are_the_published_ones)
+{
+    const double *published = sets[_i].published;
+    double mean[N_FIGURES] = {0}, worst[N_FIGURES] = {0};
+    for (uint64_t seed = 1; seed <= N_SEEDS; seed++) {
+        struct trace t = make(sets[_i].max_len_tok, 500, seed);
+        double figures[N_FIGURES];
+        measure(&t, figures);
+        trace_done(&t);
+        for (int f = 0; f < N_FIGURES; f++) {
+            double off = figures[f] / published[f] - 1;
+            mean[f] += off / N_SEEDS;
+            worst[f] = fabs(off) > fabs(worst[f]) ? off : worst[f];
+        }
+    }
+    for (int f = 0; f < N_FIGURES; f++) {
+        printf("%llu %-20s mean of %d sets %+.2f %%, worst set %+.2f %%\n",
+               (unsigned long long)sets[_i].max_len_tok, names[f], N_SEEDS, 100 * mean[f],
+               100 * worst[f]);
+        ck_assert_msg(fabs(mean[f]) <= 0.03, "%s is off by %g on average", names[f], mean[f]);
+        ck_assert_msg(fabs(worst[f]) <= 0.05, "%s is off by %g in one set", names[f], worst[f]);
+    }
+}
+END_TEST
+
+START_TEST(trajectories_grow_and_stay_within_the_limit)
+{
+    struct trace t = make(sets[_i].max_len_tok, 500, 7);
+    ck_assert(t.closed_loop);
+    ck_assert_uint_eq(t.block_tok, 0);
+    uint64_t next_turn = 0;
+    for (uint32_t i = 0; i < t.n_sessions; i++) {
+        const struct trace_session *s = &t.sessions[i];
+        ck_assert_uint_eq(s->first_turn, next_turn);
+        ck_assert_uint_ge(s->n_turns, 2);
+        uint32_t end = 0;
+        for (uint32_t k = 0; k < s->n_turns; k++) {
+            const struct trace_turn *turn = &t.turns[s->first_turn + k];
+            ck_assert_uint_gt(turn->prompt_tok, end);
+            ck_assert_uint_ge(turn->gen_tok, 1);
+            end = turn->prompt_tok + turn->gen_tok;
+        }
+        ck_assert_uint_le(end, sets[_i].max_len_tok);
+        next_turn += s->n_turns;
+    }
+    ck_assert_uint_eq(next_turn, t.n_turns);
+    trace_done(&t);
+}
+END_TEST
+
+/* The number of turns is heavy-tailed, and long trajectories have short turns. */
+START_TEST(turn_counts_have_the_derived_shape)
+{
+    struct trace t = make(sets[_i].max_len_tok, 500, 3);
+    double first = 0, x = 0, xx = 0, y = 0, yy = 0, xy = 0, n = t.n_sessions;
+    for (uint32_t i = 0; i < t.n_sessions; i++) {
+        const struct trace_session *s = &t.sessions[i];
+        const struct trace_turn *last = &t.turns[s->first_turn + s->n_turns - 1];
+        double a = log(s->n_turns),
+               b = log((last->prompt_tok + last->gen_tok) / (double)s->n_turns);
+        x += a / n, xx += a * a / n, y += b / n, yy += b * b / n, xy += a * b / n;
+        first += t.turns[s->first_turn].prompt_tok / n;
+    }
+    const double *p = sets[_i].published;
+    double sigma = sqrt(log(p[TURNS] * (p[APPEND] + p[GEN]) / p[TOTAL]));
+    ck_assert_double_eq_tol(sqrt(xx - x * x), sigma, 0.02 * sigma);
+    ck_assert_double_lt((xy - x * y) / sqrt((xx - x * x) * (yy - y * y)), -0.9);
+    ck_assert_double_eq_tol(first, sets[_i].first_tok, 0.05 * sets[_i].first_tok);
+    trace_done(&t);
+}
+END_TEST
+
+START_TEST(a_seed_is_a_set)
+{
+    struct trace a = make(49152, 500, 1), b = make(49152, 500, 1), c = make(49152, 500, 2);
+    ck_assert_uint_eq(a.n_turns, b.n_turns);
+    ck_assert_mem_eq(a.turns, b.turns, a.n_turns * sizeof(*a.turns));
+    ck_assert_str_eq(a.sha256, b.sha256);
+    ck_assert_uint_eq(strlen(a.sha256), 64);
+    ck_assert_str_ne(a.sha256, c.sha256);
+    trace_done(&a);
+    trace_done(&b);
+    trace_done(&c);
+}
+END_TEST
+
+START_TEST(between_the_published_lengths_the_means_are_interpolated)
+{
+    struct trace t = make(40960, 500, 1);
+    double figures[N_FIGURES];
+    measure(&t, figures);
+    trace_done(&t);
+    for (int f = TURNS; f <= CONTEXT; f++) {
+        double between = (sets[0].published[f] + sets[1].published[f]) / 2;
+        ck_assert_double_eq_tol(figures[f], between, 0.05 * between);
+    }
+}
+END_TEST
+
+START_TEST(refuses_lengths_that_nothing_is_known_of)
+{
+    const uint64_t lengths[] = {0, 1, 32767, 65537, UINT64_MAX};
+    for (int i = 0; i < 5; i++) {
+        struct trace t;
+        struct err err = ERR_INIT;
+        ck_assert_int_eq(generator_make(lengths[i], 500, 1, &t, &err), -ERANGE);
+        ck_assert_ptr_nonnull(strstr(err.text, "32K to 64K"));
+    }
+    struct trace t;
+    struct err err = ERR_INIT;
+    ck_assert_int_eq(generator_make(32768, 0, 1, &t, &err), -EINVAL);
+}
+END_TEST
+
+START_TEST(any_number_of_trajectories)
+{
+    for (uint32_t n = 1; n < 2000; n = 3 * n + 1) {
+        for (uint64_t seed = 1; seed <= 5; seed++) {
+            struct trace t = make(65536, n, seed);
+            ck_assert_uint_eq(t.n_sessions, n);
+            trace_done(&t);
+        }
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("generator");
+    TCase *t = tcase_create("generator");
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, both_kinds_of_mean_are_the_published_ones, 0, 3);
+    tcase_add_loop_test(t, trajectories_grow_and_stay_within_the_limit, 0, 3);
+    tcase_add_loop_test(t, turn_counts_have_the_derived_shape, 0, 3);
+    tcase_add_test(t, a_seed_is_a_set);
+    tcase_add_test(t, between_the_published_lengths_the_means_are_interpolated);
+    tcase_add_test(t, refuses_lengths_that_nothing_is_known_of);
+    tcase_add_test(t, any_number_of_trajectories);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
