@@ -4,5 +4,6 @@
 #include <stddef.h>
 
 const struct command cli_commands[] = {
+    {"qos", "shares of virtual lanes or traffic classes under given QoS settings", cmd_qos},
     {NULL, NULL, NULL},
 };

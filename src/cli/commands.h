@@ -7,4 +7,6 @@
 /* Every command, in the order of the help text; ends with a row whose name is NULL. */
 extern const struct command cli_commands[];
 
+int cmd_qos(int argc, char **argv);
+
 #endif
