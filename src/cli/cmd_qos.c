@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* dualpath qos: what a port's QoS settings come to when given lanes are backlogged. */
+#include <errno.h>
 #include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -17,21 +18,29 @@ static const char help[] =
     "       dualpath qos --opensm FILE --active VL,... [OPTIONS]\n"
     "       dualpath qos --ets TC:PCT|TC:strict,... --active TC,... [OPTIONS]\n"
     "\n"
-    "The share of a link that each backlogged virtual lane (InfiniBand) or traffic class (RoCE) gets, the\n"
-    "worst delay of a high-priority packet by other lanes, and settings that starve or have no effect.\n"
+    "The share of a link that each backlogged virtual lane (InfiniBand) or traffic class (RoCE) "
+    "gets, the\n"
+    "worst delay of a high-priority packet by other lanes, and settings that starve or have no "
+    "effect.\n"
     "\n"
     "  --high VL:W,...      High arbitration table, weights 0..255 of 64 B\n"
     "  --low VL:W,...       Low arbitration table\n"
-    "  --high-limit N       bytes of High before Low gets a packet: 0..255 of 4096 B; 0 = one packet,\n"
+    "  --high-limit N       bytes of High before Low gets a packet: 0..255 of 4096 B; 0 = one "
+    "packet,\n"
     "                       255 = no limit\n"
     "  --max-vls N          data lanes the port operates, 1..15 (default 15)\n"
-    "  --opensm FILE        all of these from an opensm options file (options above replace its values)\n"
-    "  --opensm-set SET     ca, sw0, swe, sw2sw or rtr: qos_SET_* before qos_* (default: qos_* only)\n"
-    "  --ets LIST           RoCE: classes 0..7, a percentage (1..100, adding up to 100) or 'strict'\n"
+    "  --opensm FILE        all of these from an opensm options file (options above replace its "
+    "values)\n"
+    "  --opensm-set SET     ca, sw0, swe, sw2sw or rtr: qos_SET_* before qos_* (default: qos_* "
+    "only)\n"
+    "  --ets LIST           RoCE: classes 0..7, a percentage (1..100, adding up to 100) or "
+    "'strict'\n"
     "  --mlnx-qos FILE      RoCE: the same from the listing that mlnx_qos prints\n"
     "  --active LIST        the lanes or classes that always have something to send\n"
-    "  --mode MODE          spec (default), low_only (only the Low table acts) or none (no arbitration)\n"
-    "  --count WHAT         charge packets by their 'bytes' on the wire (default) or rounded up to 64 B\n"
+    "  --mode MODE          spec (default), low_only (only the Low table acts) or none (no "
+    "arbitration)\n"
+    "  --count WHAT         charge packets by their 'bytes' on the wire (default) or rounded up to "
+    "64 B\n"
     "                       'units'\n"
     "  --mtu BYTES          payload of a packet: 256, 512, 1024, 2048 or 4096 (default)\n"
     "  --link RATE          default 50GB/s\n"
@@ -53,37 +62,39 @@ enum {
     OPT_LINK,
     OPT_FORMAT,
     OPT_HELP,
-    OPT_END
+    OPT_END,
+    N_OPTIONS = OPT_END - OPT_HIGH,
 };
 
-static const struct option options[] = {
-    {"high", required_argument, NULL, OPT_HIGH},
-    {"low", required_argument, NULL, OPT_LOW},
-    {"high-limit", required_argument, NULL, OPT_HIGH_LIMIT},
-    {"max-vls", required_argument, NULL, OPT_MAX_VLS},
-    {"opensm", required_argument, NULL, OPT_OPENSM},
-    {"opensm-set", required_argument, NULL, OPT_OPENSM_SET},
-    {"ets", required_argument, NULL, OPT_ETS},
-    {"mlnx-qos", required_argument, NULL, OPT_MLNX_QOS},
-    {"active", required_argument, NULL, OPT_ACTIVE},
-    {"mode", required_argument, NULL, OPT_MODE},
-    {"count", required_argument, NULL, OPT_COUNT},
-    {"mtu", required_argument, NULL, OPT_MTU},
-    {"link", required_argument, NULL, OPT_LINK},
-    {"format", required_argument, NULL, OPT_FORMAT},
-    {"help", no_argument, NULL, OPT_HELP},
-    {NULL, 0, NULL, 0},
+/* With the dashes, as messages name them. */
+static const char *const flags[N_OPTIONS] = {
+    [OPT_HIGH - OPT_HIGH] = "--high",
+    [OPT_LOW - OPT_HIGH] = "--low",
+    [OPT_HIGH_LIMIT - OPT_HIGH] = "--high-limit",
+    [OPT_MAX_VLS - OPT_HIGH] = "--max-vls",
+    [OPT_OPENSM - OPT_HIGH] = "--opensm",
+    [OPT_OPENSM_SET - OPT_HIGH] = "--opensm-set",
+    [OPT_ETS - OPT_HIGH] = "--ets",
+    [OPT_MLNX_QOS - OPT_HIGH] = "--mlnx-qos",
+    [OPT_ACTIVE - OPT_HIGH] = "--active",
+    [OPT_MODE - OPT_HIGH] = "--mode",
+    [OPT_COUNT - OPT_HIGH] = "--count",
+    [OPT_MTU - OPT_HIGH] = "--mtu",
+    [OPT_LINK - OPT_HIGH] = "--link",
+    [OPT_FORMAT - OPT_HIGH] = "--format",
+    [OPT_HELP - OPT_HIGH] = "--help",
 };
 
 static const char *const mode_names[] = {
     [VLARB_SPEC] = "spec", [VLARB_LOW_ONLY] = "low_only", [VLARB_NONE] = "none", NULL};
 static const char *const count_names[] = {
     [VLARB_COUNT_BYTES] = "bytes", [VLARB_COUNT_UNITS] = "units", NULL};
+static const char *const set_names[] = {"ca", "sw0", "swe", "sw2sw", "rtr", NULL};
 static const char *const format_names[] = {"text", "json", NULL};
 
 /* The command line as read: arg[option - OPT_HIGH] is its text, NULL when not given. */
 struct args {
-    const char *arg[OPT_END - OPT_HIGH];
+    const char *arg[N_OPTIONS];
 };
 
 struct question {
@@ -103,19 +114,15 @@ static const char *given(const struct args *a, int option)
 /* Place of an option's value in error messages: "--high:1:3: ...". */
 static struct qos_place place_of(int option)
 {
-    for (const struct option *o = options; o->name; o++) {
-        if (o->val == option) {
-            return (struct qos_place){.source = o->name, .field = "", .line = 1, .column = 1};
-        }
-    }
-    return (struct qos_place){.source = "", .field = "", .line = 1, .column = 1};
+    return (struct qos_place){
+        .source = flags[option - OPT_HIGH], .field = "", .line = 1, .column = 1};
 }
 
 static int bad_value(const struct args *a, int option, const char *expected, struct err *err)
 {
     struct qos_place at = place_of(option);
     err_at(err, at.source, 1, 1);
-    return err_set(err, -1, "found '%.60s', expected %s", given(a, option), expected);
+    return err_set(err, -EINVAL, "found '%.60s', expected %s", given(a, option), expected);
 }
 
 static int choose(const struct args *a, int option, const char *const *names, const char *expected,
@@ -156,9 +163,10 @@ static int read_tables(const struct args *a, struct vlarb_config *c, struct err 
 /* Notes on what the file leaves open, and on service levels that lead nowhere. */
 static int warn_opensm(const struct opensm_qos *q, struct qos_warnings *w)
 {
-    int rc = q->enabled ? 0
-                        : qos_warn(w, "the opensm file does not say 'qos TRUE': opensm leaves the ports "
-                                      "as they are");
+    int rc = q->enabled
+                 ? 0
+                 : qos_warn(w, "the opensm file does not say 'qos TRUE': opensm leaves the ports "
+                               "as they are");
     for (int f = 0; rc == 0 && f < OPENSM_FIELDS; f++) {
         if (q->defaulted >> f & 1) {
             rc = qos_warn(w, "%s is not in the opensm file: opensm's default %s applies",
@@ -184,7 +192,9 @@ static int read_lanes_config(const struct args *a, struct question *q, struct qo
     if (given(a, OPT_OPENSM)) {
         struct opensm_qos file;
         const char *set = given(a, OPT_OPENSM_SET) ? given(a, OPT_OPENSM_SET) : "";
-        rc = opensm_qos_read(given(a, OPT_OPENSM), set, &file, err);
+        unsigned set_index = 0;
+        rc = choose(a, OPT_OPENSM_SET, set_names, "ca, sw0, swe, sw2sw or rtr", &set_index, err);
+        rc = rc ? rc : opensm_qos_read(given(a, OPT_OPENSM), set, &file, err);
         if (rc == 0) {
             q->config = file.config;
             rc = warn_opensm(&file, w) ? err_nomem(err) : 0;
@@ -241,8 +251,8 @@ static int read_question(const struct args *a, struct question *q, struct qos_wa
     q->roce = given(a, OPT_ETS) || given(a, OPT_MLNX_QOS);
     int rc = q->roce ? read_classes_config(a, q, err) : read_lanes_config(a, q, w, err);
     rc = rc ? rc
-            : qos_parse_lanes(&active, given(a, OPT_ACTIVE), q->roce ? ETS_CLASSES - 1 : VLARB_MGMT_LANE,
-                              &q->active, err);
+            : qos_parse_lanes(&active, given(a, OPT_ACTIVE),
+                              q->roce ? ETS_CLASSES - 1 : VLARB_MGMT_LANE, &q->active, err);
     rc = rc ? rc : read_link(a, q, err);
     rc = rc ? rc : choose(a, OPT_FORMAT, format_names, "text or json", &format, err);
     q->json = format == 1;
@@ -274,26 +284,31 @@ static const char *mode_text(const struct question *q)
 static int print_json(const struct question *q, const struct qos_share *s,
                       const struct qos_warnings *w)
 {
-    json_t *share = json_object(), *ratio = json_object(), *warnings = json_array();
+    json_t *share = json_object(), *ratio = json_object();
+    json_t *warnings = json_array(), *high = json_array();
     for (unsigned i = 0; i < VLARB_LANES; i++) {
         char key[16];
+        if (s->high_lanes >> i & 1) {
+            json_array_append_new(high, json_integer(i));
+        }
         snprintf(key, sizeof(key), "%u", i);
         if (q->active >> i & 1) {
+            uint64_t num, den;
+            qos_share_ratio(s, i, &num, &den);
             json_object_set_new(share, key, json_real(qos_share_frac(s, i)));
-            json_object_set_new(
-                ratio, key,
-                json_pack("[I,I]", (json_int_t)s->bytes[i], (json_int_t)s->total_bytes));
+            json_object_set_new(ratio, key, json_pack("[I,I]", (json_int_t)num, (json_int_t)den));
         }
     }
     for (size_t i = 0; i < w->n; i++) {
         json_array_append_new(warnings, json_string(w->text[i]));
     }
-    json_t *root = json_pack(
-        "{s:s,s:s,s:o,s:o,s:o,s:I,s:I,s:i,s:i,s:f}", "schema", "dualpath/qos/1", "mode", mode_text(q),
-        "share", share, "share_ratio", ratio, "warnings", warnings, "high_blocked_ns_max",
-        (json_int_t)qos_bytes_to_ns(s->high_blocked_bytes_max, q->link_Bps), "high_blocked_bytes_max",
-        (json_int_t)s->high_blocked_bytes_max, "mtu_bytes", (int)q->mtu_bytes, "packet_bytes",
-        (int)q->packet_bytes, "link_Bps", q->link_Bps);
+    json_t *root =
+        json_pack("{s:s,s:s,s:o,s:o,s:o,s:o,s:I,s:I,s:i,s:i,s:f}", "schema", "dualpath/qos/1",
+                  "mode", mode_text(q), "share", share, "share_ratio", ratio, "warnings", warnings,
+                  "high_lanes", high, "high_blocked_ns_max",
+                  (json_int_t)qos_bytes_to_ns(s->high_blocked_bytes_max, q->link_Bps),
+                  "high_blocked_bytes_max", (json_int_t)s->high_blocked_bytes_max, "mtu_bytes",
+                  (int)q->mtu_bytes, "packet_bytes", (int)q->packet_bytes, "link_Bps", q->link_Bps);
     if (!root) {
         fprintf(stderr, "dualpath qos: out of memory\n");
         return EXIT_RUN_FAILED;
@@ -308,19 +323,26 @@ static int print_text(const struct question *q, const struct qos_share *s,
                       const struct qos_warnings *w)
 {
     const char *kind = q->roce ? "TC" : "VL";
-    printf("mode %s, packets of %u B (%u B on the wire), link %g GB/s\n\n", mode_text(q), q->mtu_bytes,
-           q->packet_bytes, q->link_Bps / 1e9);
+    printf("mode %s, packets of %u B (%u B on the wire), link %g GB/s\n\n", mode_text(q),
+           q->mtu_bytes, q->packet_bytes, q->link_Bps / 1e9);
     printf("lane    share %%       GB/s  exact\n");
     for (unsigned i = 0; i < VLARB_LANES; i++) {
         if (q->active >> i & 1) {
             double frac = qos_share_frac(s, i);
-            printf("%s%-4u %9.4f  %9.4f  %llu/%llu\n", kind, i, 100 * frac, frac * q->link_Bps / 1e9,
-                   (unsigned long long)s->bytes[i], (unsigned long long)s->total_bytes);
+            uint64_t num, den;
+            qos_share_ratio(s, i, &num, &den);
+            printf("%s%-4u %9.4f  %9.4f  %llu/%llu\n", kind, i, 100 * frac,
+                   frac * q->link_Bps / 1e9, (unsigned long long)num, (unsigned long long)den);
         }
     }
-    printf("\nA high-priority packet waits at most %llu ns (%llu B) for other lanes.\n",
-           (unsigned long long)qos_bytes_to_ns(s->high_blocked_bytes_max, q->link_Bps),
-           (unsigned long long)s->high_blocked_bytes_max);
+    if (s->high_lanes == 0) {
+        printf("\n%s: none is high-priority.\n",
+               q->roce ? "No class is strict" : "No lane has a weight in the High table");
+    } else {
+        printf("\nA high-priority packet waits at most %llu ns (%llu B) for other lanes.\n",
+               (unsigned long long)qos_bytes_to_ns(s->high_blocked_bytes_max, q->link_Bps),
+               (unsigned long long)s->high_blocked_bytes_max);
+    }
     for (size_t i = 0; i < w->n; i++) {
         printf("warning: %s\n", w->text[i]);
     }
@@ -330,6 +352,12 @@ static int print_text(const struct question *q, const struct qos_share *s,
 /* Returns 0, or the exit status of wrong usage; *ret_help when help is asked for. */
 static int read_args(int argc, char **argv, struct args *a, bool *ret_help)
 {
+    struct option options[N_OPTIONS + 1] = {{0}};
+    for (int i = 0; i < N_OPTIONS; i++) {
+        bool has_value = i != OPT_HELP - OPT_HIGH;
+        options[i] =
+            (struct option){.name = flags[i] + 2, .has_arg = has_value, .val = OPT_HIGH + i};
+    }
     int c;
     optind = 1;
     opterr = 0;
@@ -343,7 +371,7 @@ static int read_args(int argc, char **argv, struct args *a, bool *ret_help)
                              argv[optind - 1]);
         }
         if (a->arg[c - OPT_HIGH]) {
-            return cli_usage("qos", "'--%s' is given twice", place_of(c).source);
+            return cli_usage("qos", "'%s' is given twice", place_of(c).source);
         }
         a->arg[c - OPT_HIGH] = optarg;
     }
@@ -357,13 +385,15 @@ static int check_args(const struct args *a)
                  given(a, OPT_OPENSM) || given(a, OPT_MODE) || given(a, OPT_MAX_VLS) ||
                  given(a, OPT_COUNT);
     if (!given(a, OPT_ACTIVE)) {
-        return cli_usage("qos", "--active is missing: the lanes that always have something to send");
+        return cli_usage("qos",
+                         "--active is missing: the lanes that always have something to send");
     }
     if (given(a, OPT_ETS) && given(a, OPT_MLNX_QOS)) {
         return cli_usage("qos", "--ets and --mlnx-qos exclude each other");
     }
     if (roce && lanes) {
-        return cli_usage("qos", "traffic classes (--ets, --mlnx-qos) and virtual lanes exclude each other");
+        return cli_usage(
+            "qos", "traffic classes (--ets, --mlnx-qos) and virtual lanes exclude each other");
     }
     if (given(a, OPT_OPENSM_SET) && !given(a, OPT_OPENSM)) {
         return cli_usage("qos", "--opensm-set needs --opensm");

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include "input/qos_config.h"
 
@@ -13,16 +14,21 @@ static int bad(const struct qos_place *at, struct err *err, const char *found, c
     return err_set(err, -EINVAL, "found '%.40s', expected %s", found, expected);
 }
 
-/* The text of a property ("tsa:") up to the next comma, cut out in place; NULL when it is missing. */
+/* The text after "name:" up to the next comma or blank, cut out in place; NULL when it is missing.
+ */
 static char *property(char *line, const char *name, struct qos_place *at)
 {
+    size_t n = strlen(name);
     char *p = strstr(line, name);
+    while (p && p[n] != ':') {
+        p = strstr(p + 1, name);
+    }
     at->field = name;
     at->column = 1;
     if (!p) {
         return NULL;
     }
-    p += strlen(name);
+    p += n + 1;
     p += strspn(p, " \t");
     p[strcspn(p, ",% \t\r\n")] = '\0';
     at->column = (unsigned)(p - line) + 1;
@@ -34,10 +40,10 @@ static int read_class(char *line, struct qos_place *at, struct ets_config *ets, 
     unsigned tc = 0, percent = 0;
     /* Cut from the right, so that what is still to be found is not cut off. */
     struct qos_place bw_at = *at, tsa_at = *at;
-    char *bw = property(line, "bw:", &bw_at);
-    char *tsa = property(line, "tsa:", &tsa_at);
-    char *number = property(line, "tc:", at);
-    int rc = qos_parse_number(at, number, 0, ETS_CLASSES - 1, &tc, err);
+    char *bw = property(line, "bw", &bw_at);
+    char *tsa = property(line, "tsa", &tsa_at);
+    char *number = property(line, "tc", at);
+    int rc = qos_parse_number(at, number ? number : "", 0, ETS_CLASSES - 1, &tc, err);
     if (rc == 0 && ets->kind[tc] != ETS_UNSET) {
         rc = bad(at, err, number, "each traffic class once");
     }
@@ -62,10 +68,13 @@ static int read_listing(FILE *f, const char *path, struct ets_config *ets, struc
     char *text = NULL;
     size_t size = 0;
     int rc = 0;
+    ssize_t length;
     unsigned sum = 0, n = 0;
-    for (unsigned line = 1; rc == 0 && getline(&text, &size, f) >= 0; line++) {
-        struct qos_place at = {.source = path, .line = line};
-        if (strncmp(text + strspn(text, " \t"), "tc:", 3) == 0) {
+    for (unsigned line = 1; rc == 0 && (length = getline(&text, &size, f)) >= 0; line++) {
+        struct qos_place at = {.source = path, .field = "", .line = line, .column = 1};
+        if (strlen(text) != (size_t)length) {
+            rc = bad(&at, err, "a NUL byte", "text");
+        } else if (strncmp(text + strspn(text, " \t"), "tc:", 3) == 0) {
             rc = read_class(text, &at, ets, err);
         }
     }
@@ -98,7 +107,8 @@ int mlnx_qos_read(const char *path, struct ets_config *ret_ets, struct err *err)
         n += ets.kind[tc] != ETS_UNSET;
     }
     if (rc == 0 && n == 0) {
-        rc = err_set(err, -EINVAL, "found no line 'tc: N ratelimit: ..., tsa: ...', expected at least one");
+        rc = err_set(err, -EINVAL,
+                     "found no line 'tc: N ratelimit: ..., tsa: ...', expected at least one");
     }
     if (rc) {
         err_at(err, path, 0, 0);

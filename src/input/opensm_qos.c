@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/types.h>
 
 #include "input/qos_config.h"
 
@@ -90,7 +91,8 @@ static int set_value(struct options *o, struct value *v, unsigned line, unsigned
     if (v->text) {
         err_at(err, o->path, line, 1);
         err_field(err, "%s", v->name);
-        return err_set(err, -EINVAL, "set a second time, expected once (first on line %u)", v->line);
+        return err_set(err, -EINVAL, "set a second time, expected once (first on line %u)",
+                       v->line);
     }
     v->line = line;
     v->column = column;
@@ -133,9 +135,10 @@ static int read_line(struct options *o, char *text, unsigned line, struct err *e
     }
     err_at(err, o->path, line, (unsigned)(key - text) + 1);
     err_field(err, "%.100s", key);
-    return err_set(err, -EINVAL,
-                   "unknown parameter, expected qos_[ca_|sw0_|swe_|sw2sw_|rtr_] followed by max_vls, "
-                   "high_limit, vlarb_high, vlarb_low or sl2vl");
+    return err_set(
+        err, -EINVAL,
+        "unknown parameter, expected qos_[ca_|sw0_|swe_|sw2sw_|rtr_] followed by max_vls, "
+        "high_limit, vlarb_high, vlarb_low or sl2vl");
 }
 
 static int read_options(struct options *o, FILE *f, struct err *err)
@@ -143,8 +146,14 @@ static int read_options(struct options *o, FILE *f, struct err *err)
     char *text = NULL;
     size_t size = 0;
     int rc = 0;
-    for (unsigned line = 1; rc == 0 && getline(&text, &size, f) >= 0; line++) {
-        rc = read_line(o, text, line, err);
+    ssize_t length;
+    for (unsigned line = 1; rc == 0 && (length = getline(&text, &size, f)) >= 0; line++) {
+        if (strlen(text) != (size_t)length) {
+            err_at(err, o->path, line, (unsigned)strlen(text) + 1);
+            rc = err_set(err, -EINVAL, "found a NUL byte, expected text");
+        } else {
+            rc = read_line(o, text, line, err);
+        }
     }
     free(text);
     if (rc == 0 && ferror(f)) {
@@ -159,8 +168,8 @@ static bool is_unset(const struct value *v, int field)
     return !v->text || strcmp(v->text, fields[field].unset) == 0;
 }
 
-static int parse_field(struct opensm_qos *q, int field, const struct qos_place *at, const char *text,
-                       struct err *err)
+static int parse_field(struct opensm_qos *q, int field, const struct qos_place *at,
+                       const char *text, struct err *err)
 {
     switch (field) {
     case OPENSM_MAX_VLS:
@@ -180,7 +189,8 @@ static int resolve(const struct options *o, size_t set, struct opensm_qos *q, st
 {
     int rc = 0;
     for (int f = 0; rc == 0 && f < OPENSM_FIELDS; f++) {
-        const struct value *v = is_unset(&o->value[set][f], f) ? &o->value[0][f] : &o->value[set][f];
+        const struct value *v =
+            is_unset(&o->value[set][f], f) ? &o->value[0][f] : &o->value[set][f];
         struct qos_place at = {o->path, v->name, v->line, v->column};
         if (is_unset(v, f)) {
             q->defaulted |= 1u << f;

@@ -213,8 +213,8 @@ static int sum_is_100(const struct ets_config *ets, unsigned sum, const struct q
     }
     err_at(err, at->source, at->line, at->column);
     err_field(err, "%s", at->field);
-    return err_set(err, -EINVAL, "the percentages of the weighted classes add up to %u, expected 100",
-                   sum);
+    return err_set(err, -EINVAL,
+                   "the percentages of the weighted classes add up to %u, expected 100", sum);
 }
 
 int qos_parse_ets(const struct qos_place *at, const char *text, struct ets_config *ret_ets,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Readers of QoS settings: lists as people write them on a command line, the QoS part of an opensm
- * options file, and the listing that mlnx_qos prints. All return 0, or a negative errno with err naming
- * source, line, column and field; ret_* are written only on success.
+ * options file, and the listing that mlnx_qos prints. All return 0, or a negative errno with err
+ * naming source, line, column and field; ret_* are written only on success.
  */
 #ifndef DUALPATH_INPUT_QOS_CONFIG_H
 #define DUALPATH_INPUT_QOS_CONFIG_H
@@ -57,10 +57,11 @@ struct opensm_qos {
 };
 
 /*
- * Reads the parameters qos_<set>_max_vls, _high_limit, _vlarb_high, _vlarb_low and _sl2vl of an opensm
- * options file. set is "ca", "sw0", "swe", "sw2sw" or "rtr"; "" reads the general set (qos_max_vls, …).
- * As opensm does, a parameter that the set leaves out (or as "(null)", max_vls 0, high_limit -1) comes
- * from the general set, then from opensm's default. Other lines than qos_* are not looked at.
+ * Reads the parameters qos_<set>_max_vls, _high_limit, _vlarb_high, _vlarb_low and _sl2vl of an
+ * opensm options file. set is "ca", "sw0", "swe", "sw2sw" or "rtr"; "" reads the general set
+ * (qos_max_vls, …). As opensm does, a parameter that the set leaves out (or as "(null)", max_vls 0,
+ * high_limit -1) comes from the general set, then from opensm's default. Other lines than qos_* are
+ * not looked at.
  */
 int opensm_qos_read(const char *path, const char *set, struct opensm_qos *ret_qos, struct err *err);
 
@@ -69,9 +70,9 @@ const char *opensm_field_name(enum opensm_field field);
 const char *opensm_field_default(enum opensm_field field);
 
 /*
- * Reads the lines "tc: N ratelimit: …, tsa: ets, bw: P%" and "tc: N ratelimit: …, tsa: strict" of the
- * listing that mlnx_qos prints for an interface; other lines are not looked at. Classes that differ only
- * in their priority lines appear once.
+ * Reads the lines "tc: N ratelimit: …, tsa: ets, bw: P%" and "tc: N ratelimit: …, tsa: strict" of
+ * the listing that mlnx_qos prints for an interface; other lines are not looked at. Classes that
+ * differ only in their priority lines appear once.
  */
 int mlnx_qos_read(const char *path, struct ets_config *ret_ets, struct err *err);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Settings of a port that shares a link among classes of traffic: InfiniBand virtual lanes (IBA 7.6.9,
- * "QoS Management in OpenSM") and RoCE traffic classes (IEEE 802.1Qaz ETS). Plain data: read by
- * input/qos_config, acted on by sim/vlarb and sim/ets.
+ * Settings of a port that shares a link among classes of traffic: InfiniBand virtual lanes
+ * (IBA 7.6.9, "QoS Management in OpenSM") and RoCE traffic classes (IEEE 802.1Qaz ETS). Plain data:
+ * read by input/qos_config, acted on by sim/vlarb and sim/ets.
  */
 #ifndef DUALPATH_MODEL_QOS_H
 #define DUALPATH_MODEL_QOS_H
@@ -20,12 +20,13 @@
 
 /*
  * What a full InfiniBand packet adds to its payload: LRH 8, BTH 12, ICRC 4, VCRC 2 bytes. The first
- * packet of an RDMA write carries 16 more (RETH), which is left out: messages are many packets long.
+ * packet of an RDMA write carries 16 more (RETH), which is left out: messages are many packets
+ * long.
  */
 #define IB_PACKET_OVERHEAD_BYTES 26
 /*
- * The same for RoCE v2 over IPv4, as time on the wire: preamble 8, Ethernet 14, IPv4 20, UDP 8, BTH 12,
- * ICRC 4, FCS 4, inter-frame gap 12.
+ * The same for RoCE v2 over IPv4, as time on the wire: preamble 8, Ethernet 14, IPv4 20, UDP 8, BTH
+ * 12, ICRC 4, FCS 4, inter-frame gap 12.
  */
 #define ROCE_PACKET_OVERHEAD_BYTES 82
 

@@ -33,10 +33,9 @@ int ets_share(const struct ets_config *config, const uint32_t packet_bytes[ETS_C
     struct qos_share s = {0};
     uint64_t other_max = 0;
     int first_strict = -1;
-    bool any_strict = false;
     for (int tc = 0; tc < ETS_CLASSES; tc++) {
         bool strict = config->kind[tc] == ETS_STRICT;
-        any_strict |= strict;
+        s.high_lanes |= (uint32_t)strict << tc;
         if (packet_bytes[tc] == 0) {
             continue;
         }
@@ -53,7 +52,7 @@ int ets_share(const struct ets_config *config, const uint32_t packet_bytes[ETS_C
         }
         s.total_bytes += s.bytes[tc];
     }
-    s.high_blocked_bytes_max = any_strict ? other_max : 0;
+    s.high_blocked_bytes_max = s.high_lanes ? other_max : 0;
     *ret_share = s;
     return 0;
 }

@@ -107,20 +107,23 @@ static int warn_table(const char *name, const struct vlarb_config *c, const stru
     for (unsigned i = 0; rc == 0 && i < t->n; i++) {
         const struct vlarb_entry *e = &t->entry[i];
         unsigned bytes = e->weight * (unsigned)VLARB_WEIGHT_UNIT_BYTES;
-        /* A packet of 64 units of payload is what a weight of 64 is meant for: its headers may overrun. */
+        /* A packet of 64 units of payload is what a weight of 64 is meant for: its headers may
+         * overrun. */
         unsigned payload = packet_bytes[e->vl] > IB_PACKET_OVERHEAD_BYTES
                                ? packet_bytes[e->vl] - IB_PACKET_OVERHEAD_BYTES
                                : packet_bytes[e->vl];
         if (e->vl >= n_vls(c)) {
-            rc = qos_warn(w, "%s table, entry %u (VL%u:%u): the port operates VL0 to VL%u only, skipped",
-                          name, i + 1, e->vl, e->weight, n_vls(c) - 1);
+            rc = qos_warn(
+                w, "%s table, entry %u (VL%u:%u): the port operates VL0 to VL%u only, skipped",
+                name, i + 1, e->vl, e->weight, n_vls(c) - 1);
         } else if (e->weight == 0) {
             rc = qos_warn(w, "%s table, entry %u (VL%u:0): weight 0, skipped", name, i + 1, e->vl);
         } else if (bytes < payload) {
-            rc = qos_warn(w,
-                          "%s table, entry %u (VL%u:%u): %u B is less than a packet (%u B of payload), "
-                          "and a whole packet is sent all the same",
-                          name, i + 1, e->vl, e->weight, bytes, payload);
+            rc = qos_warn(
+                w,
+                "%s table, entry %u (VL%u:%u): %u B is less than a packet (%u B of payload), "
+                "and a whole packet is sent all the same",
+                name, i + 1, e->vl, e->weight, bytes, payload);
         }
     }
     return rc;
@@ -135,7 +138,8 @@ static int warn_limit(const struct vlarb_config *c, struct qos_warnings *w)
         return qos_warn(w, "no arbitration: the tables have no effect");
     }
     if (c->mode == VLARB_SPEC && c->high_limit == VLARB_HIGH_LIMIT_NONE) {
-        return qos_warn(w, "the Limit of High Priority is 255 (no limit): a busy High table starves Low");
+        return qos_warn(
+            w, "the Limit of High Priority is 255 (no limit): a busy High table starves Low");
     }
     return 0;
 }

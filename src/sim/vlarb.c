@@ -13,8 +13,8 @@ static int check_table(const char *name, const struct vlarb_table *t, struct err
     for (unsigned i = 0; i < t->n; i++) {
         if (t->entry[i].vl >= VLARB_MGMT_LANE) {
             err_field(err, "%s", name);
-            return err_set(err, -EINVAL, "entry %u is for VL%u, expected a data lane, 0 to 14", i + 1,
-                           t->entry[i].vl);
+            return err_set(err, -EINVAL, "entry %u is for VL%u, expected a data lane, 0 to 14",
+                           i + 1, t->entry[i].vl);
         }
     }
     return 0;
@@ -49,7 +49,8 @@ static void effective_table(struct vlarb_table *to, const struct vlarb_table *fr
     }
 }
 
-/* Without arbitration every queue pair sends a packet in turn: one entry per lane, counted in packets. */
+/* Without arbitration every queue pair sends a packet in turn: one entry per lane, counted in
+ * packets. */
 static void round_robin_table(struct vlarb_table *to, const struct vlarb_config *c)
 {
     to->n = 0;
@@ -61,7 +62,8 @@ static void round_robin_table(struct vlarb_table *to, const struct vlarb_config 
 
 static int64_t high_turn_bytes(const struct vlarb *a)
 {
-    return a->config.high_limit == 0 ? 1 : (int64_t)a->config.high_limit * VLARB_HIGH_LIMIT_UNIT_BYTES;
+    return a->config.high_limit == 0 ? 1
+                                     : (int64_t)a->config.high_limit * VLARB_HIGH_LIMIT_UNIT_BYTES;
 }
 
 static int64_t entry_weight(const struct vlarb *a, const struct vlarb_entry *e)
@@ -69,7 +71,8 @@ static int64_t entry_weight(const struct vlarb *a, const struct vlarb_entry *e)
     return a->config.mode == VLARB_NONE ? e->weight : (int64_t)e->weight * VLARB_WEIGHT_UNIT_BYTES;
 }
 
-static void cursor_reset(struct vlarb_cursor *at, const struct vlarb *a, const struct vlarb_table *t)
+static void cursor_reset(struct vlarb_cursor *at, const struct vlarb *a,
+                         const struct vlarb_table *t)
 {
     at->index = 0;
     at->left = t->n ? entry_weight(a, &t->entry[0]) : 0;
@@ -107,8 +110,8 @@ static uint32_t blocks_of(uint32_t bytes)
 
 static bool sendable(const struct vlarb *a, unsigned vl, const uint32_t head_bytes[VLARB_LANES])
 {
-    return head_bytes[vl] > 0 &&
-           (a->credits[vl] == VLARB_CREDITS_UNLIMITED || a->credits[vl] >= blocks_of(head_bytes[vl]));
+    return head_bytes[vl] > 0 && (a->credits[vl] == VLARB_CREDITS_UNLIMITED ||
+                                  a->credits[vl] >= blocks_of(head_bytes[vl]));
 }
 
 /* What a packet takes from the weight of its entry. */
@@ -122,7 +125,8 @@ static int64_t charge(const struct vlarb *a, uint32_t bytes)
                : (int64_t)bytes;
 }
 
-/* The lane the table sends from, its cursor moved and charged; -1 when none of its lanes can send. */
+/* The lane the table sends from, its cursor moved and charged; -1 when none of its lanes can send.
+ */
 static int table_next(struct vlarb *a, const struct vlarb_table *t, struct vlarb_cursor *at,
                       const uint32_t head_bytes[VLARB_LANES])
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "sim/vlarb_blocked.h"
 
-/* Bit mask of the lanes that the High table, acting or not, gives a weight. */
-static uint32_t high_priority_lanes(const struct vlarb_config *c)
+uint32_t vlarb_high_lanes(const struct vlarb_config *c)
 {
     uint32_t mask = 0;
     for (unsigned i = 0; i < c->high.n; i++) {
@@ -15,15 +14,16 @@ static uint32_t high_priority_lanes(const struct vlarb_config *c)
 }
 
 /* Bytes that one visit of an entry sends for a backlogged lane, as charged or as sent. */
-static uint64_t visit_bytes(const struct vlarb *a, const struct vlarb_entry *e, uint32_t packet_bytes,
-                            bool charged)
+static uint64_t visit_bytes(const struct vlarb *a, const struct vlarb_entry *e,
+                            uint32_t packet_bytes, bool charged)
 {
     uint64_t cost = packet_bytes;
     if (a->config.mode == VLARB_NONE) {
         return (uint64_t)e->weight * packet_bytes;
     }
     if (a->config.count == VLARB_COUNT_UNITS) {
-        cost = (cost + VLARB_WEIGHT_UNIT_BYTES - 1) / VLARB_WEIGHT_UNIT_BYTES * VLARB_WEIGHT_UNIT_BYTES;
+        cost = (cost + VLARB_WEIGHT_UNIT_BYTES - 1) / VLARB_WEIGHT_UNIT_BYTES *
+               VLARB_WEIGHT_UNIT_BYTES;
     }
     uint64_t weight = (uint64_t)e->weight * VLARB_WEIGHT_UNIT_BYTES;
     return (weight + cost - 1) / cost * (charged ? cost : packet_bytes);
@@ -84,7 +84,8 @@ static uint64_t blocked_with_both(const struct vlarb *a, unsigned vl, uint32_t h
         uint64_t n = 0;
         for (unsigned other = 0; other < VLARB_MGMT_LANE; other++) {
             if (packet_bytes[other] > 0 && other != vl && (high >> other & 1)) {
-                n += widest_gap(a, &a->high, vl, 1u << other, packet_bytes, false) / packet_bytes[other];
+                n += widest_gap(a, &a->high, vl, 1u << other, packet_bytes, false) /
+                     packet_bytes[other];
             }
         }
         return packet * (1 + n);
@@ -94,7 +95,7 @@ static uint64_t blocked_with_both(const struct vlarb *a, unsigned vl, uint32_t h
 
 uint64_t vlarb_blocked_bytes_max(const struct vlarb *a, const uint32_t packet_bytes[VLARB_LANES])
 {
-    uint32_t high = high_priority_lanes(&a->config);
+    uint32_t high = vlarb_high_lanes(&a->config);
     uint64_t max = 0;
     for (unsigned vl = 0; vl < VLARB_MGMT_LANE; vl++) {
         if (!(high >> vl & 1)) {

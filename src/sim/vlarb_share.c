@@ -40,7 +40,8 @@ static void step(const struct orbit *o, struct vlarb *a)
     } while (o->by_turn && a->from != VLARB_FROM_LOW);
 }
 
-/* Brent's cycle search. Moves a to a recurring state and returns the number of steps of the cycle. */
+/* Brent's cycle search. Moves a to a recurring state and returns the number of steps of the cycle.
+ */
 static uint64_t find_period(const struct orbit *o, struct vlarb *a, orbit_same *same)
 {
     struct vlarb mark = *a;
@@ -79,6 +80,13 @@ static uint64_t gcd(uint64_t a, uint64_t b)
         b = r;
     }
     return a;
+}
+
+void qos_share_ratio(const struct qos_share *s, unsigned vl, uint64_t *ret_num, uint64_t *ret_den)
+{
+    uint64_t d = gcd(s->bytes[vl], s->total_bytes);
+    *ret_num = d ? s->bytes[vl] / d : 0;
+    *ret_den = d ? s->total_bytes / d : 1;
 }
 
 static void reduce(struct qos_share *s)
@@ -161,6 +169,7 @@ int vlarb_share(const struct vlarb_config *config, const uint32_t packet_bytes[V
     }
     struct orbit o = {.packet_bytes = packet_bytes};
     struct qos_share s = {0};
+    s.high_lanes = vlarb_high_lanes(config);
     s.high_blocked_bytes_max = vlarb_blocked_bytes_max(&a, packet_bytes);
     if (packet_bytes[VLARB_MGMT_LANE] > 0) {
         s.bytes[VLARB_MGMT_LANE] = 1; /* goes first, and never stops */
