@@ -9,5 +9,6 @@ const struct command cli_commands[] = {
     {"bounds", "the P/D ratios at which only the storage NICs limit", cmd_bounds},
     {"list", "shipped models, GPUs, storage profiles and scenarios", cmd_list},
     {"trace", "inspects and validates request traces", cmd_trace},
+    {"qos", "shares of virtual lanes or traffic classes under given QoS settings", cmd_qos},
     {NULL, NULL, NULL},
 };
