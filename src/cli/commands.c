@@ -6,6 +6,7 @@
 #include "cli/cmd_trace.h"
 
 const struct command cli_commands[] = {
+    {"run", "simulates one scenario and prints the result", cmd_run},
     {"bounds", "the P/D ratios at which only the storage NICs limit", cmd_bounds},
     {"list", "shipped models, GPUs, storage profiles and scenarios", cmd_list},
     {"trace", "inspects and validates request traces", cmd_trace},

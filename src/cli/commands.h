@@ -10,5 +10,6 @@ extern const struct command cli_commands[];
 int cmd_bounds(int argc, char **argv);
 int cmd_list(int argc, char **argv);
 int cmd_qos(int argc, char **argv);
+int cmd_run(int argc, char **argv);
 
 #endif

@@ -148,6 +148,7 @@ static void arrive(struct loop_timer *t)
     c->totals.hit_tok += q->t.hit_tok;
     c->totals.gen_tok += wt.gen_tok;
     c->in_system++;
+    c->observer.turn_arrived(c->observer.self);
     submit_when_durable(c, q);
 }
 

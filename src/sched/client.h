@@ -34,6 +34,7 @@ struct client_turn {
 /* What the client tells its owner; all calls come from the loop. */
 struct client_observer {
     void *self;
+    void (*turn_arrived)(void *self);
     void (*turn_over)(void *self, const struct client_turn *t);
     void (*session_over)(void *self, uint32_t session, uint64_t arrival_ns, uint64_t end_ns);
     void (*all_over)(void *self); /* every session is over and everything durable */

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* dualpath run: one scenario, one result. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli_args.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "input/scenario_explain.h"
+#include "input/workload.h"
+#include "plan/simulate.h"
+
+static const char help[] =
+    "Usage: dualpath run SCENARIO [OPTIONS]\n"
+    "\n"
+    "Simulates SCENARIO (a JSON file, or the name of a shipped one: 'dualpath list scenarios') and\n"
+    "prints the result on stdout: text for a person, one JSON object for a program.\n"
+    "\n"
+    "  --set PATH=VALUE     sets a key of the scenario (system.preset=basic, cluster.snic_Bps=800Gb/s);\n"
+    "                       may be given many times, the last one wins\n"
+    "  --seed N             seed of every random stream (default: the scenario's)\n"
+    "  --tie-seed N         another order of events at equal times; totals do not change\n"
+    "  --format FORMAT      text (default) or json\n"
+    "  -o FILE              the result goes to FILE instead\n"
+    "  --requests FILE.csv  also one row per request: lengths, times, parts of its TTFT\n"
+    "  --series FILE.csv    also the run over time: load, rates, use of every resource\n"
+    "  --export-trace FILE  also the arrivals of this run, as a trace to replay\n"
+    "  --explain            prints the resolved scenario instead of running it: every key, where it comes\n"
+    "                       from, what follows from it\n"
+    "  --help\n"
+    "\n"
+    "Exit status: 0 success, 1 the run failed, 2 bad input, 130 interrupted (nothing is written then).\n";
+
+struct run_args {
+    const char *scenario;
+    const char **sets;
+    size_t n_sets;
+    char *owned_sets[2]; /* --seed and --tie-seed as settings */
+    size_t n_owned;
+    enum cli_format format;
+    const char *output, *requests, *series, *trace;
+    bool explain, help;
+};
+
+static atomic_bool interrupted;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    atomic_store(&interrupted, true);
+}
+
+enum {
+    OPT_SET = 256,
+    OPT_SEED,
+    OPT_TIE_SEED,
+    OPT_FORMAT,
+    OPT_REQUESTS,
+    OPT_SERIES,
+    OPT_EXPORT,
+    OPT_EXPLAIN,
+    OPT_HELP,
+};
+
+static const struct option options[] = {
+    {"set", required_argument, NULL, OPT_SET},
+    {"seed", required_argument, NULL, OPT_SEED},
+    {"tie-seed", required_argument, NULL, OPT_TIE_SEED},
+    {"format", required_argument, NULL, OPT_FORMAT},
+    {"requests", required_argument, NULL, OPT_REQUESTS},
+    {"series", required_argument, NULL, OPT_SERIES},
+    {"export-trace", required_argument, NULL, OPT_EXPORT},
+    {"explain", no_argument, NULL, OPT_EXPLAIN},
+    {"help", no_argument, NULL, OPT_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+/* --seed N is --set seed=N. */
+static int set_seed(struct run_args *a, const char *key, const char *value, struct err *err)
+{
+    size_t size = strlen(key) + strlen(value) + 2;
+    char *text = malloc(size);
+    if (!text || a->n_owned == sizeof(a->owned_sets) / sizeof(a->owned_sets[0])) {
+        free(text);
+        return err_set(err, -EINVAL, "--seed and --tie-seed may be given once each");
+    }
+    snprintf(text, size, "%s=%s", key, value);
+    a->owned_sets[a->n_owned++] = text;
+    a->sets[a->n_sets++] = text;
+    return 0;
+}
+
+static int parse_option(struct run_args *a, int option, const char *value, struct err *err)
+{
+    switch (option) {
+    case OPT_SET:
+        a->sets[a->n_sets++] = value;
+        return 0;
+    case OPT_SEED:
+        return set_seed(a, "seed", value, err);
+    case OPT_TIE_SEED:
+        return set_seed(a, "tie_seed", value, err);
+    case OPT_FORMAT:
+        return cli_parse_format(value, &a->format, err);
+    case OPT_REQUESTS:
+        a->requests = value;
+        return 0;
+    case OPT_SERIES:
+        a->series = value;
+        return 0;
+    case OPT_EXPORT:
+        a->trace = value;
+        return 0;
+    case OPT_EXPLAIN:
+        a->explain = true;
+        return 0;
+    case 'o':
+        a->output = value;
+        return 0;
+    default:
+        a->help = true;
+        return 0;
+    }
+}
+
+/* Returns EXIT_OK, or the exit status after having said what is wrong. */
+static int parse(struct run_args *a, int argc, char **argv)
+{
+    struct err err = ERR_INIT;
+    int option;
+    a->sets = calloc((size_t)argc, sizeof(*a->sets));
+    if (!a->sets) {
+        return EXIT_RUN_FAILED;
+    }
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, "o:", options, NULL)) != -1) {
+        if (option == '?') {
+            return cli_usage("run", "unknown option or missing value: '%s'", argv[optind - 1]);
+        }
+        if (parse_option(a, option, optarg, &err)) {
+            return cli_bad_input(&err);
+        }
+    }
+    if (!a->help && optind != argc - 1) {
+        return cli_usage("run", optind < argc ? "more than one scenario given" : "no scenario given");
+    }
+    a->scenario = argv[optind];
+    return EXIT_OK;
+}
+
+static void print_warnings(const struct scenario_notes *notes)
+{
+    for (size_t i = 0; i < notes->n_warnings; i++) {
+        fprintf(stderr, "dualpath: warning: %s\n", notes->warnings[i]);
+    }
+}
+
+/* What the reader and the workload changed or left out, for the person who will use the numbers. */
+static void print_repairs(const struct workload *w)
+{
+    struct workload_info info;
+    workload_info(w, &info);
+    for (uint32_t i = 0; i < info.trace->n_repairs; i++) {
+        fprintf(stderr, "dualpath: note: trace: %s: %" PRIu64 "\n", info.trace->repairs[i].reason,
+                info.trace->repairs[i].count);
+    }
+    const struct {
+        const char *what;
+        uint64_t count;
+    } counts[] = {
+        {"turns beyond max_len_tok not replayed", info.counts.turns_cut},
+        {"turns of copies not replayed (their synthetic first round takes room)",
+         info.counts.agent_turns_cut},
+        {"sessions dropped with the turn they begin at", info.counts.sessions_dropped},
+        {"waits for dropped sessions ignored", info.counts.waits_dropped},
+        {"lengths scaled to 0 raised to 1 token", info.counts.lengths_raised},
+    };
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        if (counts[i].count) {
+            fprintf(stderr, "dualpath: note: workload: %s: %" PRIu64 "\n", counts[i].what, counts[i].count);
+        }
+    }
+}
+
+struct run_outputs {
+    struct output result, requests, series, trace;
+};
+
+static int open_outputs(const struct run_args *a, struct run_outputs *o, struct err *err)
+{
+    memset(o, 0, sizeof(*o));
+    int rc = output_open(&o->result, a->output, err);
+    rc = rc ? rc : output_open(&o->requests, a->requests, err);
+    rc = rc ? rc : output_open(&o->series, a->series, err);
+    return rc ? rc : output_open(&o->trace, a->trace, err);
+}
+
+static int commit_outputs(struct run_outputs *o, struct err *err)
+{
+    int rc = output_commit(&o->requests, err);
+    rc = rc ? rc : output_commit(&o->series, err);
+    rc = rc ? rc : output_commit(&o->trace, err);
+    return rc ? rc : output_commit(&o->result, err);
+}
+
+static void discard_outputs(struct run_outputs *o)
+{
+    output_discard(&o->result);
+    output_discard(&o->requests);
+    output_discard(&o->series);
+    output_discard(&o->trace);
+}
+
+static int write_result(const struct run_args *a, const struct result *r, FILE *out, struct err *err)
+{
+    if (a->format == CLI_JSON) {
+        return result_write_json(r, out, err);
+    }
+    result_write_text(r, out);
+    return ferror(out) ? err_set(err, -EIO, "cannot write the result") : 0;
+}
+
+static int fail(struct err *err, int rc)
+{
+    cli_bad_input(err);
+    return rc == -ECANCELED ? EXIT_INTERRUPTED : EXIT_RUN_FAILED;
+}
+
+static int run(const struct run_args *a, const struct scenario *sc, struct run_outputs *o)
+{
+    struct err err = ERR_INIT;
+    struct progress progress;
+    struct simulation *s;
+    struct result r;
+    progress_start(&progress);
+    const struct simulation_options options = {.interrupted = &interrupted,
+                                               .progress = progress_show,
+                                               .progress_arg = &progress,
+                                               .requests_csv = o->requests.file,
+                                               .series_csv = o->series.file};
+    if (simulation_new(sc, &options, &s, &err)) {
+        return cli_bad_input(&err);
+    }
+    print_repairs(simulation_workload(s));
+    int rc = o->trace.file ? workload_export(simulation_workload(s), o->trace.file, &err) : 0;
+    rc = rc ? rc : simulation_run(s, &r, &err);
+    progress_end(&progress);
+    if (rc == 0) {
+        r.wall_s = progress_wall_s(&progress);
+        r.peak_rss_bytes = progress_peak_rss_bytes();
+        rc = write_result(a, &r, o->result.file ? o->result.file : stdout, &err);
+        rc = rc ? rc : commit_outputs(o, &err);
+    }
+    simulation_free(s);
+    return rc ? fail(&err, rc) : EXIT_OK;
+}
+
+static int read_and_run(const struct run_args *a)
+{
+    struct err err = ERR_INIT;
+    struct scenario sc;
+    struct scenario_notes notes;
+    struct run_outputs outputs;
+    if (scenario_read(a->scenario, a->sets, a->n_sets, &sc, &notes, &err)) {
+        return cli_bad_input(&err);
+    }
+    print_warnings(&notes);
+    int status = EXIT_OK;
+    if (open_outputs(a, &outputs, &err)) {
+        status = cli_bad_input(&err);
+    } else if (a->explain) {
+        scenario_explain(&sc, &notes, stdout);
+    } else {
+        status = run(a, &sc, &outputs);
+    }
+    discard_outputs(&outputs);
+    scenario_notes_done(&notes);
+    return status;
+}
+
+int cmd_run(int argc, char **argv)
+{
+    struct run_args a = {0};
+    int status = parse(&a, argc, argv);
+    if (status == EXIT_OK && a.help) {
+        fputs(help, stdout);
+    } else if (status == EXIT_OK) {
+        signal(SIGINT, on_signal);
+        signal(SIGTERM, on_signal);
+        status = read_and_run(&a);
+    }
+    for (size_t i = 0; i < a.n_owned; i++) {
+        free(a.owned_sets[i]);
+    }
+    free(a.sets);
+    return status;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "plan/compose.h"
+
+#include <errno.h>
+#include <math.h>
+
+#include "base/units.h"
+#include "input/scenario_derive.h"
+
+static uint32_t group_nodes(uint32_t ep_gpus, uint32_t gpus_per_node)
+{
+    return ep_gpus > gpus_per_node ? ep_gpus / gpus_per_node : 1;
+}
+
+static enum cluster_path path_of(const struct scenario_system *s)
+{
+    static const enum cluster_path paths[] = {
+        [PATH_SHORTER_QUEUE] = CLUSTER_SHORTER_QUEUE,
+        [PATH_PREFILL] = CLUSTER_PREFILL,
+        [PATH_DECODE] = CLUSTER_DECODE,
+        [PATH_ROUND_ROBIN] = CLUSTER_PATH_ROUND_ROBIN,
+    };
+    return s->dual_path ? paths[s->path_policy] : CLUSTER_PREFILL;
+}
+
+static void set_memories(const struct scenario *sc, const struct scenario_derived *d, struct cluster *c)
+{
+    uint64_t block = kv_full_block_bytes(&c->kv);
+    uint64_t persist = (uint64_t)(COMPOSE_PERSIST_BUFFER_SHARE * (double)sc->cluster.dram_buffer_bytes);
+    c->persist_buffer_bytes = persist > block ? persist : block;
+    c->dram_buffer_bytes = sc->cluster.dram_buffer_bytes - c->persist_buffer_bytes;
+    c->prefill_hbm_bytes = d->prefill.hbm_kv_bytes;
+    c->decode_hbm_blocks = d->decode.hbm_kv_bytes / block;
+}
+
+static void set_rules(const struct scenario *sc, const struct scenario_derived *d, struct cluster *c)
+{
+    const struct scenario_system *s = &sc->system;
+    c->layerwise = s->layerwise;
+    c->scheduler = s->scheduler == SCHEDULER_ADAPTIVE ? CLUSTER_ADAPTIVE : CLUSTER_ROUND_ROBIN;
+    c->path = path_of(s);
+    c->quota_ns = units_s_to_ns(s->quota_s);
+    c->alpha_tok = d->alpha_tok;
+    c->beta_tok = d->beta_tok;
+    c->fetch_period_ns = units_s_to_ns(s->fetch_period_s);
+    c->scheduler_cost_ns = units_s_to_ns(s->scheduler_cost_s);
+    uint32_t stages = s->fidelity == FIDELITY_LAYER ? c->kv.n_layers : COMPOSE_AUTO_STAGES;
+    c->stage_layers = (c->kv.n_layers + stages - 1) / stages;
+}
+
+static int check_even(const struct cluster *c, struct err *err)
+{
+    if (c->prefill_nodes % c->prefill_group_nodes || c->decode_nodes % c->decode_group_nodes) {
+        return err_set(err, -EINVAL,
+                       "EP groups of %u prefill and %u decode nodes do not divide %u prefill and %u "
+                       "decode nodes",
+                       c->prefill_group_nodes, c->decode_group_nodes, c->prefill_nodes, c->decode_nodes);
+    }
+    return 0;
+}
+
+int compose_cluster(const struct scenario *sc, struct timing_model *ret_timing,
+                    struct cluster *ret_cluster, struct err *err)
+{
+    struct scenario_derived d;
+    scenario_derive(sc, &d);
+    *ret_timing = (struct timing_model){
+        .card = sc->model, .gpu = sc->cluster.gpu, .config = sc->timing};
+    double per_layer = sc->model.kv_bytes_per_tok_layer;
+    if (per_layer != floor(per_layer)) {
+        err_field(err, "model.kv_bytes_per_tok_layer");
+        return err_set(err, -EINVAL, "found %.6g, expected a whole number of bytes", per_layer);
+    }
+    struct cluster c = {
+        .prefill_nodes = sc->cluster.prefill_nodes,
+        .decode_nodes = sc->cluster.decode_nodes,
+        .gpus_per_node = sc->cluster.gpus_per_node,
+        .prefill_ep_gpus = d.prefill.ep_gpus,
+        .decode_ep_gpus = d.decode.ep_gpus,
+        .prefill_group_nodes = group_nodes(d.prefill.ep_gpus, sc->cluster.gpus_per_node),
+        .decode_group_nodes = group_nodes(d.decode.ep_gpus, sc->cluster.gpus_per_node),
+        .kv = {.n_layers = sc->model.n_layers,
+               .block_tok = sc->system.block_tok,
+               .layer_tok_bytes = (uint64_t)per_layer},
+        .timing = ret_timing,
+    };
+    set_memories(sc, &d, &c);
+    set_rules(sc, &d, &c);
+    *ret_cluster = c;
+    return check_even(ret_cluster, err);
+}
+
+static int too_big(const char *trace, uint32_t session, uint32_t turn, uint64_t needed, const char *unit,
+                   uint64_t limit, const char *what, struct err *err)
+{
+    err_at(err, trace, 0, 0);
+    err_field(err, "session %u, turn %u", session, turn);
+    return err_set(err, -EINVAL, "needs %llu %s, but %s has %llu", (unsigned long long)needed, unit,
+                   what, (unsigned long long)limit);
+}
+
+static int check_turn(const struct cluster *c, uint32_t session, uint32_t turn,
+                      const struct workload_turn *t, const char *trace, struct err *err)
+{
+    uint64_t room = kv_room_bytes(&c->kv, t->prompt_tok);
+    uint64_t prefill = cluster_prefill_hbm_bytes(c, t->prompt_tok);
+    uint64_t blocks = cluster_decode_blocks(c, t->prompt_tok, t->gen_tok);
+    if (room > c->dram_buffer_bytes) {
+        return too_big(trace, session, turn, room, "bytes of KV", c->dram_buffer_bytes,
+                       "a node's DRAM buffer (cluster.dram_buffer_bytes less the persist buffer)", err);
+    }
+    if (prefill > c->prefill_hbm_bytes) {
+        return too_big(trace, session, turn, prefill, "bytes of KV in a forward", c->prefill_hbm_bytes,
+                       "a prefill GPU's HBM (less weights and reserve)", err);
+    }
+    if (blocks > c->decode_hbm_blocks) {
+        return too_big(trace, session, turn, blocks, "KV blocks", c->decode_hbm_blocks,
+                       "a decode GPU's HBM (less weights and reserve)", err);
+    }
+    return 0;
+}
+
+int compose_workload(struct cluster *cluster, const struct workload *w, const char *trace, struct err *err)
+{
+    uint32_t most_tok = 1;
+    cluster->shared_prefixes = false;
+    for (uint32_t i = 0; i < w->n_sessions; i++) {
+        struct workload_session s;
+        w->ops->session(w, i, &s);
+        for (uint32_t k = 0; k < s.n_turns; k++) {
+            struct workload_turn t;
+            w->ops->turn(w, i, k, &t);
+            if (check_turn(cluster, i, k, &t, trace, err)) {
+                return err->code;
+            }
+            uint32_t tok = t.prompt_tok + t.gen_tok;
+            most_tok = tok > most_tok ? tok : most_tok;
+            cluster->shared_prefixes |= t.block_ids != NULL;
+        }
+    }
+    cluster->span_bytes = kv_room_bytes(&cluster->kv, most_tok);
+    /* At most one span per block of the buffer is in use. */
+    uint64_t spans = cluster->dram_buffer_bytes / kv_full_block_bytes(&cluster->kv) + 1;
+    cluster->staging_offset_bytes = spans * cluster->span_bytes;
+    return 0;
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "plan/simulate.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "plan/compose.h"
+#include "plan/simulation.h"
+
+/* No request finishes for this long of simulated time, with requests in the system: the run is stuck. */
+#define STUCK_AFTER_S 20000
+
+static void turn_over(void *self, const struct client_turn *t)
+{
+    struct simulation *s = self;
+    const struct metrics_turn m = {.prompt_tok = t->prompt_tok,
+                                   .hit_tok = t->hit_tok,
+                                   .gen_tok = t->gen_tok,
+                                   .arrival_ns = t->arrival_ns,
+                                   .first_ns = t->first_ns,
+                                   .second_ns = t->second_ns,
+                                   .last_ns = t->last_ns,
+                                   .sched_ns = t->scheduled_ns,
+                                   .alloc_ns = t->alloc_ns,
+                                   .read_ns = t->read_ns,
+                                   .prefill_ns = t->prefill_ns};
+    metrics_turn_over(&s->metrics, &m);
+    uint32_t block = s->cluster.kv.block_tok;
+    s->expected_blocks += (t->prompt_tok + t->gen_tok - 1) / block - t->hit_tok / block;
+    if (s->options.requests_csv) {
+        fprintf(s->options.requests_csv,
+                "%u,%u,%u,%u,%u,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f\n", t->session, t->turn,
+                t->prompt_tok, t->hit_tok, t->gen_tok, (double)t->arrival_ns * 1e-9,
+                (double)t->first_ns * 1e-9, (double)t->second_ns * 1e-9, (double)t->last_ns * 1e-9,
+                (double)t->scheduled_ns * 1e-9, (double)t->alloc_ns * 1e-9,
+                (double)t->read_ns * 1e-9, (double)t->prefill_ns * 1e-9);
+    }
+}
+
+static void turn_arrived(void *self)
+{
+    metrics_turn_arrived(&((struct simulation *)self)->metrics);
+}
+
+static void session_over(void *self, uint32_t session, uint64_t arrival_ns, uint64_t end_ns)
+{
+    struct simulation *s = self;
+    struct workload_session ws;
+    s->workload->ops->session(s->workload, session, &ws);
+    if (ws.parent == WORKLOAD_NONE) {
+        metrics_agent_over(&s->metrics, arrival_ns, end_ns);
+    }
+}
+
+static void all_over(void *self)
+{
+    struct simulation *s = self;
+    s->over = true;
+    loop_stop(&s->loop);
+}
+
+static void fault(void *self, const struct msg_fault *f, uint32_t node)
+{
+    struct simulation *s = self;
+    err_set(&s->fault, f->status < 0 ? f->status : -EIO, "node %u, request %u: %s failed: %s", node,
+            f->request, f->what, strerror(-f->status));
+    loop_stop(&s->loop);
+}
+
+static void watch(struct loop_timer *t)
+{
+    struct simulation *s = container_of(t, struct simulation, watchdog);
+    uint64_t over = s->client.totals.requests_over;
+    if (s->client.in_system > 0 && over == s->watched_over) {
+        err_set(&s->fault, -EDEADLK,
+                "stuck: %" PRIu64 " requests in the system and none finished for %d s of simulated time",
+                s->client.in_system, STUCK_AFTER_S);
+        loop_stop(&s->loop);
+        return;
+    }
+    s->watched_over = over;
+    loop_arm(&s->loop, t, loop_now_ns(&s->loop) + STUCK_AFTER_S * NS_PER_S);
+}
+
+static void tick(void *arg)
+{
+    struct simulation *s = arg;
+    struct simulation_progress p = {.simulated_s = (double)loop_now_ns(&s->loop) * 1e-9,
+                                    .events = s->loop.n_fired,
+                                    .requests_over = s->client.totals.requests_over,
+                                    .requests_total = s->n_turns};
+    s->options.progress(s->options.progress_arg, &p);
+}
+
+static struct storage_config storage_of(const struct scenario *sc)
+{
+    const struct storage_profile *p = &sc->cluster.storage;
+    return (struct storage_config){.line_Bps = sc->cluster.snic_Bps,
+                                   .efficiency_max = p->efficiency_max,
+                                   .half_size_bytes = p->half_size_bytes,
+                                   .latency_median_s = p->latency_median_s,
+                                   .latency_sigma = p->latency_sigma,
+                                   .in_service = {p->reads_in_service, p->writes_in_service}};
+}
+
+static int build_ports(struct simulation *s)
+{
+    const struct scenario *sc = s->scenario;
+    const struct cluster *c = &s->cluster;
+    struct sim_dp_config dp = {
+        .n_nodes = cluster_nodes(c),
+        .gpus_per_node = c->gpus_per_node,
+        .cnic_Bps = sc->cluster.cnic_Bps,
+        .dram_Bps = sc->cluster.dram_Bps,
+        .storage = storage_of(sc),
+        .cluster_Bps = sc->cluster.storage.cluster_Bps,
+        .transfer_latency_ns = units_s_to_ns(sc->system.transfer_latency_s),
+        .free_transfers = sc->system.free_transfers,
+        .seed = sc->seed,
+    };
+    struct sim_compute_config compute = {
+        .prefill_groups = c->prefill_nodes * c->gpus_per_node / c->prefill_ep_gpus,
+        .prefill_group_gpus = c->prefill_ep_gpus,
+        .decode_groups = c->decode_nodes * c->gpus_per_node / c->decode_ep_gpus,
+        .decode_group_gpus = c->decode_ep_gpus,
+        .stage_layers = c->stage_layers,
+    };
+    int rc = sim_dp_init(&s->dp, &s->loop, &dp);
+    rc = rc ? rc
+            : sim_messages_init(&s->messages, &s->loop, cluster_nodes(c) + MSG_NODE(0),
+                                units_s_to_ns(sc->system.message_latency_s));
+    return rc ? rc : sim_compute_init(&s->compute, &s->loop, &s->timing, &compute);
+}
+
+static int build_nodes(struct simulation *s)
+{
+    const struct cluster *c = &s->cluster;
+    struct node_ports ports = {
+        .loop = &s->loop, .dp = &s->dp.dp, .messages = &s->messages.port, .compute = &s->compute.port};
+    s->prefill = calloc(c->prefill_nodes, sizeof(*s->prefill));
+    s->decode = calloc(c->decode_nodes, sizeof(*s->decode));
+    if (!s->prefill || !s->decode) {
+        return -ENOMEM;
+    }
+    for (; s->n_prefill < c->prefill_nodes; s->n_prefill++) {
+        int rc = prefill_node_init(&s->prefill[s->n_prefill], c, &ports, s->n_prefill);
+        if (rc) {
+            return rc;
+        }
+    }
+    for (; s->n_decode < c->decode_nodes; s->n_decode++) {
+        int rc = decode_node_init(&s->decode[s->n_decode], c, &ports, c->prefill_nodes + s->n_decode);
+        if (rc) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static int build(struct simulation *s)
+{
+    const struct cluster *c = &s->cluster;
+    struct client_observer observer = {.self = s,
+                                       .turn_arrived = turn_arrived,
+                                       .turn_over = turn_over,
+                                       .session_over = session_over,
+                                       .all_over = all_over,
+                                       .fault = fault};
+    struct metrics_probe probe = {.self = s, .read = simulation_probe};
+    virtual_driver_init(&s->driver, s->options.interrupted, s->options.progress ? tick : NULL, s);
+    int rc = loop_init(&s->loop, &s->driver.driver, s->scenario->tie_seed);
+    rc = rc ? rc : build_ports(s);
+    rc = rc ? rc : build_nodes(s);
+    rc = rc ? rc : central_init(&s->central, c, &s->loop, &s->messages.port);
+    rc = rc ? rc : client_init(&s->client, c, s->workload, &s->loop, &s->messages.port, &observer);
+    rc = rc ? rc
+            : metrics_init(&s->metrics, &s->loop, &probe, cluster_nodes(c),
+                           c->prefill_nodes * c->gpus_per_node);
+    loop_timer_init(&s->watchdog, watch);
+    if (rc == 0) {
+        loop_arm(&s->loop, &s->watchdog, STUCK_AFTER_S * NS_PER_S);
+    }
+    return rc;
+}
+
+int simulation_new(const struct scenario *sc, const struct simulation_options *options,
+                   struct simulation **ret_simulation, struct err *err)
+{
+    struct simulation *s = calloc(1, sizeof(*s));
+    if (!s) {
+        return err_nomem(err);
+    }
+    s->scenario = sc;
+    s->options = *options;
+    uint64_t context = sc->model.max_context_tok;
+    int rc = compose_cluster(sc, &s->timing, &s->cluster, err);
+    rc = rc ? rc
+            : workload_build(&sc->workload, (uint32_t)(context < UINT32_MAX ? context : 0),
+                             sc->system.block_tok, sc->seed, &s->workload, err);
+    rc = rc ? rc : compose_workload(&s->cluster, s->workload, sc->workload.trace, err);
+    if (rc == 0) {
+        struct workload_info info;
+        workload_info(s->workload, &info);
+        s->n_turns = info.n_turns;
+        rc = build(s);
+        rc = rc ? err_set(err, rc, "cannot build the simulation: %s", strerror(-rc)) : 0;
+    }
+    if (rc) {
+        simulation_free(s);
+        return rc;
+    }
+    *ret_simulation = s;
+    return 0;
+}
+
+void simulation_free(struct simulation *s)
+{
+    if (!s) {
+        return;
+    }
+    for (uint32_t i = 0; i < s->n_prefill; i++) {
+        prefill_node_done(&s->prefill[i]);
+    }
+    for (uint32_t i = 0; i < s->n_decode; i++) {
+        decode_node_done(&s->decode[i]);
+    }
+    free(s->prefill);
+    free(s->decode);
+    if (s->loop.heap) {
+        metrics_done(&s->metrics);
+        client_done(&s->client);
+        central_done(&s->central);
+        sim_compute_done(&s->compute);
+        sim_messages_done(&s->messages);
+        sim_dp_done(&s->dp);
+        loop_done(&s->loop);
+    }
+    workload_free(s->workload);
+    free(s);
+}
+
+const struct workload *simulation_workload(const struct simulation *s)
+{
+    return s->workload;
+}
+
+static void write_requests_header(FILE *out)
+{
+    fprintf(out, "session,turn,prompt_tok,hit_tok,gen_tok,arrival_s,first_token_s,second_token_s,"
+                 "last_token_s,sched_s,alloc_s,read_s,prefill_s\n");
+}
+
+int simulation_run(struct simulation *s, struct result *ret, struct err *err)
+{
+    if (s->options.requests_csv) {
+        write_requests_header(s->options.requests_csv);
+    }
+    int rc = loop_run(&s->loop);
+    if (s->fault.set) {
+        *err = s->fault;
+        return err->code;
+    }
+    if (rc == -ECANCELED && s->options.interrupted && atomic_load(s->options.interrupted)) {
+        return err_set(err, -ECANCELED, "interrupted at %.6g s of simulated time",
+                       (double)loop_now_ns(&s->loop) * 1e-9);
+    }
+    if (!s->over) {
+        return err_set(err, -EDEADLK, "the run ended with %" PRIu64 " of %" PRIu64 " requests served",
+                       s->client.totals.requests_over, s->n_turns);
+    }
+    rc = simulation_check(s, err);
+    if (rc) {
+        return rc;
+    }
+    simulation_result(s, ret);
+    if (s->options.series_csv && metrics_write_series(&s->metrics, s->options.series_csv)) {
+        return err_set(err, -EIO, "cannot write the series");
+    }
+    return 0;
+}

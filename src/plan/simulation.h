@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The inside of a simulation, shared by simulate.c (life), simulation_check.c (conservation) and
+ * simulation_result.c (figures). */
+#ifndef DUALPATH_PLAN_SIMULATION_H
+#define DUALPATH_PLAN_SIMULATION_H
+
+#include "plan/simulate.h"
+#include "report/metrics.h"
+#include "sched/central.h"
+#include "sched/client.h"
+#include "sched/decode_node.h"
+#include "sched/prefill_node.h"
+#include "sim/sim_compute.h"
+#include "sim/sim_dp.h"
+#include "sim/sim_messages.h"
+#include "sim/virtual_driver.h"
+
+struct simulation {
+    const struct scenario *scenario;
+    struct simulation_options options;
+    struct timing_model timing;
+    struct cluster cluster;
+    struct workload *workload;
+    uint64_t n_turns;
+
+    struct virtual_driver driver;
+    struct loop loop;
+    struct sim_dp dp;
+    struct sim_messages messages;
+    struct sim_compute compute;
+    struct prefill_node *prefill;
+    struct decode_node *decode;
+    uint32_t n_prefill, n_decode; /* built so far */
+    struct central central;
+    struct client client;
+    struct metrics metrics;
+
+    struct loop_timer watchdog;
+    uint64_t watched_over;
+    uint64_t expected_blocks; /* that finished requests should have persisted */
+    struct err fault;
+    bool over;
+};
+
+/* 0 when bytes, tokens and room are all accounted for; -EPROTO with err naming what is not. */
+int simulation_check(const struct simulation *s, struct err *err);
+
+/* metrics_probe.read of a simulation. */
+void simulation_probe(void *self, struct metrics_sample *sample);
+
+/* Fills *ret after the end, except run.wall_s and run.peak_rss_bytes. */
+void simulation_result(struct simulation *s, struct result *ret);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Conservation, checked at the end of every run: bytes, tokens, room. */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "plan/simulation.h"
+
+static int equal(struct err *err, const char *what, uint64_t got, uint64_t expected)
+{
+    if (got == expected) {
+        return 0;
+    }
+    err_field(err, "conservation");
+    return err_set(err, -EPROTO, "%s: found %" PRIu64 ", expected %" PRIu64, what, got, expected);
+}
+
+static int check_bytes(const struct simulation *s, struct err *err)
+{
+    char what[160];
+    if (sim_dp_check_conserved(&s->dp, what, sizeof(what))) {
+        err_field(err, "conservation");
+        return err_set(err, -EPROTO, "%s", what);
+    }
+    for (unsigned c = 0; c < DP_N_CLASSES; c++) {
+        const struct dp_account *a = &s->dp.dp.accounts[c];
+        int rc = equal(err, dp_class_name((enum dp_class)c), a->bytes_out, a->bytes_in);
+        if (rc) {
+            return rc;
+        }
+    }
+    uint64_t per_tok = s->cluster.kv.layer_tok_bytes * s->cluster.kv.n_layers;
+    int rc = equal(err, "transfers in flight", s->dp.dp.n_in_flight, 0);
+    return rc ? rc
+              : equal(err, "bytes read from storage", s->dp.dp.accounts[DP_CLASS_READ].bytes_out,
+                      s->client.totals.hit_tok * per_tok);
+}
+
+static int check_tokens(const struct simulation *s, struct err *err)
+{
+    const struct client_totals *t = &s->client.totals;
+    uint64_t computed = 0, generated = 0, persisted = 0;
+    for (uint32_t i = 0; i < s->n_prefill; i++) {
+        computed += s->prefill[i].computed_tok;
+    }
+    for (uint32_t i = 0; i < s->n_decode; i++) {
+        generated += s->decode[i].generated_tok;
+        persisted += s->decode[i].persisted_blocks;
+    }
+    int rc = equal(err, "requests served", t->requests_over, s->n_turns);
+    rc = rc ? rc : equal(err, "prompt tokens served", t->served_prompt_tok, t->prompt_tok);
+    rc = rc ? rc : equal(err, "tokens generated", t->served_gen_tok, t->gen_tok);
+    rc = rc ? rc : equal(err, "tokens computed by prefill", computed, t->prompt_tok - t->hit_tok);
+    rc = rc ? rc : equal(err, "tokens from decode steps", generated, t->gen_tok - t->requests);
+    return rc ? rc : equal(err, "blocks persisted", persisted, s->expected_blocks);
+}
+
+static int check_space(const struct space *sp, const char *what, struct err *err)
+{
+    int rc = equal(err, what, sp->used, 0);
+    return rc ? rc : equal(err, what, sp->given_total, sp->taken_total);
+}
+
+static int check_room(const struct simulation *s, struct err *err)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < s->n_prefill && rc == 0; i++) {
+        rc = check_space(&s->prefill[i].dram, "prefill DRAM buffer in use", err);
+        rc = rc ? rc : equal(err, "requests left at a prefill node", s->prefill[i].requests.n_used, 0);
+    }
+    for (uint32_t i = 0; i < s->n_decode && rc == 0; i++) {
+        const struct decode_node *dn = &s->decode[i];
+        rc = check_space(&dn->dram, "decode DRAM buffer in use", err);
+        rc = rc ? rc : check_space(&dn->staging, "persist buffer in use", err);
+        for (uint32_t g = 0; g < s->cluster.gpus_per_node && rc == 0; g++) {
+            rc = check_space(&dn->hbm[g], "decode HBM blocks in use", err);
+        }
+        rc = rc ? rc : equal(err, "requests left at a decode node", dn->requests.n_used, 0);
+        rc = rc ? rc : equal(err, "blocks left at a decode node", dn->block_writes.n_used, 0);
+    }
+    rc = rc ? rc : equal(err, "requests left at the scheduler", s->central.requests.n_used, 0);
+    return rc ? rc : equal(err, "requests left at the client", s->client.requests.n_used, 0);
+}
+
+int simulation_check(const struct simulation *s, struct err *err)
+{
+    int rc = check_bytes(s, err);
+    rc = rc ? rc : check_tokens(s, err);
+    return rc ? rc : check_room(s, err);
+}

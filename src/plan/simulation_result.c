@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <stdio.h>
+
+#include "plan/simulation.h"
+
+/* Utilisation of both CNIC directions of a kind's nodes, integrated over time. */
+static void add_cnics(const struct simulation *s, uint32_t node, uint32_t n_nodes, double *ret_read_s,
+                      double *ret_write_s)
+{
+    uint32_t g = s->cluster.gpus_per_node;
+    double capacity = s->scenario->cluster.cnic_Bps * n_nodes * g;
+    for (uint32_t i = 0; i < g; i++) {
+        const struct sim_cnic *c = &s->dp.cnics[node * g + i];
+        *ret_read_s += c->tx.moved_bytes / capacity;
+        *ret_write_s += c->rx.moved_bytes / capacity;
+    }
+}
+
+static void read_node(const struct simulation *s, uint32_t node, struct metrics_sample *m)
+{
+    const struct cluster *c = &s->cluster;
+    bool prefill = cluster_is_prefill(c, node);
+    uint32_t n_nodes = prefill ? c->prefill_nodes : c->decode_nodes;
+    const struct sim_node *n = &s->dp.nodes[node];
+    m->used_s[prefill ? RESULT_PE_SNIC : RESULT_DE_SNIC] += n->snic.busy_ns * 1e-9 / n_nodes;
+    m->used_s[prefill ? RESULT_PE_DRAM : RESULT_DE_DRAM] +=
+        (n->dram.moved_bytes + n->snic.moved_bytes) / (s->scenario->cluster.dram_Bps * n_nodes);
+    add_cnics(s, node, n_nodes, &m->used_s[prefill ? RESULT_PE_CNIC_READ : RESULT_DE_CNIC_READ],
+              &m->used_s[prefill ? RESULT_PE_CNIC_WRITE : RESULT_DE_CNIC_WRITE]);
+    m->snic_bytes[node] = n->snic.moved_bytes;
+}
+
+void simulation_probe(void *self, struct metrics_sample *m)
+{
+    const struct simulation *s = self;
+    const struct cluster *c = &s->cluster;
+    for (unsigned r = 0; r < RESULT_N_RESOURCES; r++) {
+        m->used_s[r] = 0;
+    }
+    for (uint32_t n = 0; n < cluster_nodes(c); n++) {
+        read_node(s, n, m);
+    }
+    for (uint32_t i = 0; i < s->compute.config.prefill_groups; i++) {
+        m->used_s[RESULT_PE_GPU] +=
+            s->compute.forwards[i].busy_ns * 1e-9 / s->compute.config.prefill_groups;
+    }
+    for (uint32_t i = 0; i < s->compute.config.decode_groups; i++) {
+        m->used_s[RESULT_DE_GPU] +=
+            s->compute.decodes[i].busy_ns * 1e-9 / s->compute.config.decode_groups;
+    }
+    for (uint32_t e = 0; e < c->prefill_nodes * c->gpus_per_node; e++) {
+        const struct prefill_node *pn = &s->prefill[e / c->gpus_per_node];
+        m->attention_ns[e] = (double)pn->engines[e % c->gpus_per_node].attention_ns;
+    }
+}
+
+static void add_bytes(const struct simulation *s, struct result *ret)
+{
+    const struct cluster *c = &s->cluster;
+    for (uint32_t n = 0; n < cluster_nodes(c); n++) {
+        const struct storage_server *snic = &s->dp.nodes[n].snic;
+        ret->storage_written_bytes += snic->bytes_out[1];
+        if (cluster_is_prefill(c, n)) {
+            ret->pe_path_bytes += snic->bytes_out[0];
+        } else {
+            ret->de_path_bytes += snic->bytes_out[0];
+        }
+    }
+    ret->storage_read_bytes = ret->pe_path_bytes + ret->de_path_bytes;
+}
+
+static void add_slo(const struct simulation *s, struct result *ret)
+{
+    const struct scenario_slo *slo = &s->scenario->slo;
+    ret->ttft_ok_frac = hist_share_below(&s->metrics.ttft, slo->ttft_s);
+    ret->tpot_ok_frac = hist_share_below(&s->metrics.tpot, slo->tpot_s);
+    ret->slo_met = !ret->unstable && ret->ttft_s.mean <= slo->ttft_s && ret->tpot_s.mean <= slo->tpot_s;
+}
+
+void simulation_result(struct simulation *s, struct result *ret)
+{
+    const struct scenario *sc = s->scenario;
+    struct workload_info info;
+    workload_info(s->workload, &info);
+    *ret = (struct result){.seed = sc->seed, .events = s->loop.n_fired};
+    metrics_finish(&s->metrics, sc->workload.arrival != ARRIVAL_OFFLINE, ret);
+    add_bytes(s, ret);
+    add_slo(s, ret);
+    ret->gpu_hours = cluster_nodes(&s->cluster) * s->cluster.gpus_per_node * ret->jct_s / 3600;
+    ret->usd = ret->gpu_hours * sc->cost.gpu_hour_usd;
+    snprintf(ret->version, sizeof(ret->version), "%s", DUALPATH_VERSION);
+    snprintf(ret->backend, sizeof(ret->backend), "sim");
+    snprintf(ret->scenario_sha256, sizeof(ret->scenario_sha256), "%s", sc->sha256);
+    snprintf(ret->trace_sha256, sizeof(ret->trace_sha256), "%s", info.trace->sha256);
+}
