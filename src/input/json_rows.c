@@ -232,7 +232,7 @@ int json_at_ids(const struct json_at *at, const uint64_t **ret_ids, uint32_t *re
     if (list->n >= UINT32_MAX) {
         return json_at_error(at, key, err, "%zu ids, expected fewer than 2^32-1", list->n);
     }
-    *ret_ids = rows->ids + list->first;
+    *ret_ids = list->n ? rows->ids + list->first : NULL;
     *ret_n = (uint32_t)list->n;
     return 0;
 }

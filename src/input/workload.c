@@ -390,7 +390,7 @@ int workload_build(const struct scenario_workload *cfg, uint32_t model_max_conte
         .drop_zero_output = cfg->tolerant,
     };
     struct trace trace;
-    int rc = trace_read(cfg->trace, &options, &trace, err);
+    int rc = trace_read(cfg->trace_path[0] ? cfg->trace_path : cfg->trace, &options, &trace, err);
     if (rc) {
         return rc;
     }

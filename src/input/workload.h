@@ -51,11 +51,12 @@ struct workload_info {
 };
 
 /*
- * Reads or generates the trace that cfg names and builds the workload. model_max_context_tok 0:
- * unlimited. kv_block_tok (>= 1): the run's KV block, which is the trie's granularity where the
- * trace has no block ids. Random: the generator, which groups are copied, synthetic rounds and
- * Poisson gaps each have a stream of their own. Returns 0 and *ret_workload (freed with
- * workload_free()), or a negative errno with err filled.
+ * Reads (from cfg->trace_path, or cfg->trace where that is empty) or generates the trace that cfg
+ * names and builds the workload. model_max_context_tok 0: unlimited. kv_block_tok (>= 1): the run's
+ * KV block, which is the trie's granularity where the trace has no block ids. Random: the
+ * generator, which groups are copied, synthetic rounds and Poisson gaps each have a stream of their
+ * own. Returns 0 and *ret_workload (freed with workload_free()), or a negative errno with err
+ * filled.
  */
 int workload_build(const struct scenario_workload *cfg, uint32_t model_max_context_tok,
                    uint32_t kv_block_tok, uint64_t seed, struct workload **ret_workload,

@@ -311,6 +311,55 @@ START_TEST(bad_files_are_named_with_line_and_field)
 }
 END_TEST
 
+/* What is accepted can be replayed and exported, or is refused by name; nothing crashes. */
+static int read_damaged(const char *text, size_t size)
+{
+    const struct trace_options options = {.format = "dualpath"};
+    struct trace t;
+    struct err err = ERR_INIT;
+    int rc = read_text(text, size, &options, &t, &err);
+    if (rc == 0) {
+        struct scenario_workload cfg = config(0, ARRIVAL_RECORDED);
+        struct workload *w;
+        rc = workload_from_trace(&t, &cfg, 0, 64, 1, &w, &err);
+        if (rc == 0) {
+            round_trip(w);
+            return 0;
+        }
+    }
+    ck_assert_int_lt(rc, 0);
+    ck_assert_int_eq(rc, err.code);
+    ck_assert_uint_gt(strlen(err.text), 0);
+    return rc;
+}
+
+START_TEST(damaged_files_are_read_or_refused)
+{
+    static const char letters[] = "{}[]\",:0123456789.-eE\\ \n\x80";
+    unsigned accepted = 0, refused = 0;
+    for (int seed = 0; seed < 4; seed++) {
+        random_state = hash_mix64((uint64_t)seed);
+        struct scenario_workload cfg = config(3, ARRIVAL_RECORDED);
+        struct workload *w = build(random_trace(seed % 2 ? 16 : 0), &cfg, 1);
+        size_t size;
+        char *text = export_text(w, &size);
+        workload_free(w);
+        for (int i = 0; i < 400; i++) {
+            size_t at = below((uint32_t)size);
+            char before = text[at];
+            text[at] = letters[below(sizeof(letters) - 1)];
+            int rc = read_damaged(text, i % 4 ? size : at);
+            accepted += rc == 0;
+            refused += rc < 0;
+            text[at] = before;
+        }
+        free(text);
+    }
+    ck_assert_uint_gt(accepted, 100); /* both outcomes are really reached */
+    ck_assert_uint_gt(refused, 100);
+}
+END_TEST
+
 START_TEST(times_are_not_rebased)
 {
     const char *text = HEAD "{\"arrival_ns\":5000,\"turns\":[" TURN "]}\n";
@@ -351,6 +400,7 @@ int main(void)
     tcase_add_test(t, the_text_is_the_documented_one);
     tcase_add_loop_test(t, bad_files_are_named_with_line_and_field, 0,
                         (int)(sizeof(bad) / sizeof(*bad)));
+    tcase_add_test(t, damaged_files_are_read_or_refused);
     tcase_add_test(t, times_are_not_rebased);
     tcase_add_test(t, a_full_disk_is_an_error);
     suite_add_tcase(s, t);

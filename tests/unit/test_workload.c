@@ -547,6 +547,23 @@ START_TEST(bad_settings_are_named)
 }
 END_TEST
 
+START_TEST(a_trace_is_read_from_where_the_scenario_found_it)
+{
+    struct scenario_workload cfg = config(ALL, ARRIVAL_RECORDED);
+    strcpy(cfg.trace, "arxiv_mooncake_trace.first20.jsonl");
+    strcpy(cfg.trace_path, "traces/mooncake/arxiv_mooncake_trace.first20.jsonl");
+    struct workload *w;
+    struct err err = ERR_INIT;
+    ck_assert_msg(workload_build(&cfg, 0, 64, 1, &w, &err) == 0, "%s: %s", err.source, err.text);
+    ck_assert_uint_eq(w->n_sessions, 20);
+    ck_assert_uint_eq(w->block_tok, 512);
+    workload_free(w);
+    cfg.trace_path[0] = '\0';
+    ck_assert_int_eq(workload_build(&cfg, 0, 64, 1, &w, &err), -ENOENT);
+    ck_assert_str_eq(err.source, cfg.trace);
+}
+END_TEST
+
 START_TEST(turns_that_can_never_start_are_refused)
 {
     struct scenario_workload cfg = config(ALL, ARRIVAL_RECORDED);
@@ -587,6 +604,7 @@ int main(void)
     tcase_add_test(t, the_largest_published_run_is_cheap);
     tcase_add_test(t, bad_turns_are_named);
     tcase_add_test(t, bad_settings_are_named);
+    tcase_add_test(t, a_trace_is_read_from_where_the_scenario_found_it);
     tcase_add_test(t, turns_that_can_never_start_are_refused);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
