@@ -3,8 +3,7 @@
  * The arbiter of an InfiniBand port, packet by packet: which virtual lane sends next. A pure state
  * machine: no time, no queues, no allocation; copying the struct copies the arbiter.
  *
- * Rules (IBA 7.6.9 as documented by "QoS Management in OpenSM"; the executable reading of the
- * physics sheet):
+ * Rules (IBA 7.6.9 as documented by "QoS Management in OpenSM"; README.md lists other readings):
  *  - VL15 goes first, always; it is in no table and not subject to credits.
  *  - Two tables, High and Low, of (VL, weight). Each keeps an index; the entry under it sends while
  *    its weight lasts, i.e. a packet may start while any of the weight is left, and is then sent

@@ -15,7 +15,7 @@
 
 #define MTU_PACKET (4096u + IB_PACKET_OVERHEAD_BYTES)
 
-/* DualPath, section 4: qos_high_limit=240, KV on VL2, inference on VL0, VL1, VL3. */
+/* The DualPath paper: qos_high_limit=240, KV on VL2, inference on VL0, VL1, VL3. */
 static const struct vlarb_config paper = {
     .high_limit = 240,
     .n_vls = 4,
