@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Shares and delays: by hand for the tables of the DualPath paper, else against the naive arbiter.
- */
+/* Shares and delays: by hand for the DualPath paper's tables, else against the naive arbiter. */
 #include "sim/vlarb_share.h"
 
 #include <check.h>
