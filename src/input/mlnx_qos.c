@@ -14,8 +14,7 @@ static int bad(const struct qos_place *at, struct err *err, const char *found, c
     return err_set(err, -EINVAL, "found '%.40s', expected %s", found, expected);
 }
 
-/* The text after "name:" up to the next comma or blank, cut out in place; NULL when it is missing.
- */
+/* The text after "name:" up to the next comma or blank, cut out in place; NULL when missing. */
 static char *property(char *line, const char *name, struct qos_place *at)
 {
     size_t n = strlen(name);

@@ -125,8 +125,7 @@ static int64_t charge(const struct vlarb *a, uint32_t bytes)
                : (int64_t)bytes;
 }
 
-/* The lane the table sends from, its cursor moved and charged; -1 when none of its lanes can send.
- */
+/* The lane the table sends from, its cursor moved and charged; -1 when none of them can. */
 static int table_next(struct vlarb *a, const struct vlarb_table *t, struct vlarb_cursor *at,
                       const uint32_t head_bytes[VLARB_LANES])
 {

@@ -3,24 +3,22 @@
  * The arbiter of an InfiniBand port, packet by packet: which virtual lane sends next. A pure state
  * machine: no time, no queues, no allocation; copying the struct copies the arbiter.
  *
- * Rules (IBA 7.6.9 as documented by "QoS Management in OpenSM"; the executable reading of the
- * physics sheet):
+ * Rules (IBA 7.6.9 as documented by "QoS Management in OpenSM"; README.md lists other readings):
  *  - VL15 goes first, always; it is in no table and not subject to credits.
  *  - Two tables, High and Low, of (VL, weight). Each keeps an index; the entry under it sends while
  *    its weight lasts, i.e. a packet may start while any of the weight is left, and is then sent
  *    whole. An entry is left when its weight is used up or its lane has nothing sendable; the rest
- *    of its weight is lost. Entries of weight 0, and of lanes the port does not operate, are
- * skipped.
+ *    of its weight is lost. Entries of weight 0, and of lanes out of use, are skipped.
  *  - A counter starts at the Limit of High Priority and falls with what the High table sends. At
  *    <= 0 one packet of the Low table is sent and the counter reloads; otherwise High goes first
- * and Low only when High has nothing sendable (no packet, or too few credits).
+ *    and Low only when High has nothing sendable (no packet, or too few credits).
  *  - Limit 0 stands for one packet (the counter reloads to a single byte), 255 for no limit.
  * Where the text is silent:
  *  - Counter used up and nothing sendable in Low: High sends on and the counter stays used up, so
- * that the next Low packet goes at once.
+ *    that the next Low packet goes at once.
  *  - The limit is what High may send "without an opportunity to send a low-priority packet"
- * (OpenSM): the counter reloads after every Low packet, also one sent because High was idle. So no
- * two Low packets follow each other within a limit's worth of a busy High table.
+ *    (OpenSM): the counter reloads after every Low packet, also one sent because High was idle. So
+ *    a busy High table sends a limit's worth between any two Low packets.
  *  - A packet is charged by its bytes on the wire (VLARB_COUNT_BYTES), or rounded up to 64 B units.
  *  - A table in which nothing is sendable keeps its index and what is left of the entry.
  */
@@ -49,14 +47,12 @@ struct vlarb_cursor {
 
 struct vlarb {
     struct vlarb_config config;
-    /* The tables that act (entries of weight 0 and of lanes out of use removed), in charge units.
-     */
+    /* The tables that act: without entries of weight 0 and of lanes out of use. */
     struct vlarb_table high, low;
     struct vlarb_cursor high_at, low_at;
     int64_t high_left; /* bytes before Low must get a turn */
-    uint32_t
-        credits[VLARB_LANES]; /* free 64 B blocks at the receiver, or VLARB_CREDITS_UNLIMITED */
-    enum vlarb_source from;   /* which table the last vlarb_next() took its lane from */
+    uint32_t credits[VLARB_LANES]; /* free 64 B blocks there, or VLARB_CREDITS_UNLIMITED */
+    enum vlarb_source from;        /* which table the last vlarb_next() took its lane from */
 };
 
 /* 0, or -EINVAL with err naming the field: lane, limit or number of entries out of range. */

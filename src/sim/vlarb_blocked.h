@@ -11,8 +11,8 @@
  *  - both tables: one packet in flight, and one more for every limit's worth of what the other
  *    high-priority lanes send before the High table comes round to h:
  *    L (1 + floor(M / limit)), M = the largest sum of visits between two entries of h. Attained
- * when no high-priority lane takes a turn of Low meanwhile, else an upper bound. With no limit
- * (255): L.
+ *    when no high-priority lane takes a turn of Low meanwhile, else an upper bound. With no limit
+ *    (255) it is L, with limit 0 L (1 + the packets in M).
  *  - one table: the largest sum of visits of other lanes between two entries of h, exact.
  * A visit of an entry sends ceil(weight / packet) packets.
  */

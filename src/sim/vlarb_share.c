@@ -40,8 +40,7 @@ static void step(const struct orbit *o, struct vlarb *a)
     } while (o->by_turn && a->from != VLARB_FROM_LOW);
 }
 
-/* Brent's cycle search. Moves a to a recurring state and returns the number of steps of the cycle.
- */
+/* Brent's cycle search. Moves a to a recurring state and returns the steps of the cycle. */
 static uint64_t find_period(const struct orbit *o, struct vlarb *a, orbit_same *same)
 {
     struct vlarb mark = *a;

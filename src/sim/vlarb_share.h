@@ -36,7 +36,8 @@ static inline double qos_share_frac(const struct qos_share *s, unsigned vl)
 
 /*
  * packet_bytes[vl]: size on the wire of every packet of a lane that is always backlogged, 0 for an
- * idle lane. Returns 0; -EINVAL with err set for bad settings, or for packets above 1 MiB.
+ * idle lane. Credits are unlimited. Returns 0; -EINVAL with err set for bad settings, or for
+ * packets above 1 MiB.
  */
 int vlarb_share(const struct vlarb_config *config, const uint32_t packet_bytes[VLARB_LANES],
                 struct qos_share *ret_share, struct err *err);
@@ -57,8 +58,7 @@ struct qos_warnings {
     char **text;
 };
 
-/* Appends one (printf style). Returns 0 or -ENOMEM. Zero-initialise, free with qos_warnings_done().
- */
+/* Appends one (printf style). Returns 0 or -ENOMEM. Start from zero, end with qos_warnings_done(). */
 int qos_warn(struct qos_warnings *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void qos_warnings_done(struct qos_warnings *w);
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Output and exit status of 'dualpath qos' against tests/cli/qos/*.golden.
 # Usage: test_qos.sh DUALPATH DIRECTORY; with UPDATE=1 it rewrites the golden files.
-dualpath=$1
+dualpath=$(realpath "$1")
 cd "$2" || exit 1
 tables='--high-limit 240 --high 0:192,1:192,2:0,3:192 --low 0:192,1:192,2:64,3:192'
 failed=0

@@ -31,8 +31,7 @@ static const char *lanes_sent(const uint32_t *head_bytes, int n)
     return text;
 }
 
-/* 4122-byte packets: a weight of 192 (12,288 B) starts 3 of them, 64 (4096 B) one, 65 (4160 B) two.
- */
+/* 4122-byte packets: a weight of 192 (12,288 B) starts 3 of them, 64 (4096 B) 1, 65 (4160 B) 2. */
 START_TEST(entries_send_while_their_weight_lasts)
 {
     struct vlarb_config c = {.low = {4, {{0, 192}, {1, 64}, {2, 0}, {0, 65}}}};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Shares and delays: by hand for the tables of the DualPath paper, else against the naive arbiter.
- */
+/* Shares and delays: by hand for the DualPath paper's tables, else against the naive arbiter. */
 #include "sim/vlarb_share.h"
 
 #include <check.h>
@@ -15,7 +14,7 @@
 
 #define MTU_PACKET (4096u + IB_PACKET_OVERHEAD_BYTES)
 
-/* DualPath, section 4: qos_high_limit=240, KV on VL2, inference on VL0, VL1, VL3. */
+/* The DualPath paper: qos_high_limit=240, KV on VL2, inference on VL0, VL1, VL3. */
 static const struct vlarb_config paper = {
     .high_limit = 240,
     .n_vls = 4,
