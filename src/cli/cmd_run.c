@@ -67,7 +67,7 @@ enum {
     OPT_HELP,
 };
 
-static const struct option options[] = {
+static const struct option run_options[] = {
     {"set", required_argument, NULL, OPT_SET},
     {"seed", required_argument, NULL, OPT_SEED},
     {"tie-seed", required_argument, NULL, OPT_TIE_SEED},
@@ -138,7 +138,7 @@ static int parse(struct run_args *a, int argc, char **argv)
         return EXIT_RUN_FAILED;
     }
     opterr = 0;
-    while ((option = getopt_long(argc, argv, "o:", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "o:", run_options, NULL)) != -1) {
         if (option == '?') {
             return cli_usage("run", "unknown option or missing value: '%s'", argv[optind - 1]);
         }
