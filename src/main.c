@@ -10,7 +10,8 @@ static void print_help(FILE *out)
     for (const struct command *c = cli_commands; c->name; c++) {
         fprintf(out, "  %-10s %s\n", c->name, c->summary);
     }
-    fprintf(out, "\n'dualpath COMMAND --help' explains a command. 'dualpath --version' prints the version.\n");
+    fprintf(out, "\n'dualpath COMMAND --help' explains a command. 'dualpath --version' prints the "
+                 "version.\n");
 }
 
 int main(int argc, char **argv)

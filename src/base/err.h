@@ -22,7 +22,7 @@ struct err {
     char text[640];   /* what was found and what was expected */
 };
 
-#define ERR_INIT ((struct err){ 0 })
+#define ERR_INIT ((struct err){0})
 
 /* Records text (printf style) unless e is already set. Returns code, which must be < 0. */
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Small integer hashes: SplitMix64's finaliser (Steele et al. 2014) and FNV-1a. Not cryptographic. */
+/* Small integer hashes: SplitMix64's finaliser (Steele et al. 2014) and FNV-1a. Not cryptographic.
+ */
 #ifndef DUALPATH_BASE_HASH_H
 #define DUALPATH_BASE_HASH_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Histogram of durations in ns with a relative bucket width of 1/512: quantiles are right to 0.1 %, count,
- * mean and max are exact, and the order of the samples does not matter. Fixed memory (about 230 kB).
+ * Histogram of durations in ns with a relative bucket width of 1/512: quantiles are right to 0.1 %,
+ * count, mean and max are exact, and the order of the samples does not matter. Fixed memory (about
+ * 230 kB).
  */
 #ifndef DUALPATH_BASE_HIST_H
 #define DUALPATH_BASE_HIST_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Intrusive doubly linked list with a sentinel head. Nodes are owned by the structs that embed them. */
+/* Intrusive doubly linked list with a sentinel head. Nodes are owned by the structs that embed
+ * them. */
 #ifndef DUALPATH_BASE_LIST_H
 #define DUALPATH_BASE_LIST_H
 
@@ -52,8 +53,10 @@ static inline struct list *list_first(const struct list *head)
     return list_empty(head) ? NULL : head->next;
 }
 
-#define list_for_each(pos, head) for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
+#define list_for_each(pos, head)                                                                   \
+    for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
 #define list_for_each_safe(pos, tmp, head)                                                         \
-    for (struct list *pos = (head)->next, *tmp = pos->next; pos != (head); pos = tmp, tmp = pos->next)
+    for (struct list *pos = (head)->next, *tmp = pos->next; pos != (head);                         \
+         pos = tmp, tmp = pos->next)
 
 #endif

@@ -143,16 +143,15 @@ void loop_remove_poller(struct loop_poller *p)
 static unsigned poll_all(struct loop *l)
 {
     unsigned n = 0;
-    list_for_each_safe(pos, tmp, &l->pollers)
-    {
+    list_for_each_safe (pos, tmp, &l->pollers) {
         struct loop_poller *p = container_of(pos, struct loop_poller, node);
         n += p->poll(p);
     }
     return n;
 }
 
-/* Fires what is due at now_ns. What those callbacks arm for the same instant fires in this round too,
- * unless there are pollers, which must not starve. */
+/* Fires what is due at now_ns. What those callbacks arm for the same instant fires in this round
+ * too, unless there are pollers, which must not starve. */
 static void fire_due(struct loop *l)
 {
     while (!l->stop && l->n_armed > 0 && l->heap[1].when_ns <= l->now_ns) {

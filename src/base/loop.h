@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The event loop: one queue of intrusive timers ordered by (when_ns, seq). Only the loop's driver knows
- * what time is: the virtual driver (sim/virtual_driver) jumps, the wall driver (hw/wall_driver) sleeps.
+ * The event loop: one queue of intrusive timers ordered by (when_ns, seq). Only the loop's driver
+ * knows what time is: the virtual driver (sim/virtual_driver) jumps, the wall driver
+ * (hw/wall_driver) sleeps.
  *
- * Everything asynchronous in the project completes from here, never from inside the call that started it.
- * The loop allocates only when its heap grows; timers are owned by whoever embeds them.
+ * Everything asynchronous in the project completes from here, never from inside the call that
+ * started it. The loop allocates only when its heap grows; timers are owned by whoever embeds them.
  */
 #ifndef DUALPATH_BASE_LOOP_H
 #define DUALPATH_BASE_LOOP_H
@@ -33,15 +34,16 @@ struct loop_timer {
 struct loop_driver;
 struct loop_driver_ops {
     uint64_t (*now_ns)(struct loop_driver *d);
-    /* Waits until deadline_ns (LOOP_NEVER: until something happens). Returns 0, or -ECANCELED to stop
-     * the loop (nothing can ever happen, or an interruption). May return early. */
+    /* Waits until deadline_ns (LOOP_NEVER: until something happens). Returns 0, or -ECANCELED to
+     * stop the loop (nothing can ever happen, or an interruption). May return early. */
     int (*wait)(struct loop_driver *d, uint64_t deadline_ns);
 };
 struct loop_driver {
     const struct loop_driver_ops *ops;
 };
 
-/* Called once per turn of the loop (completion queues of real devices). Returns the number of events. */
+/* Called once per turn of the loop (completion queues of real devices). Returns the number of
+ * events. */
 struct loop_poller {
     struct list node;
     unsigned (*poll)(struct loop_poller *p);
@@ -51,9 +53,10 @@ struct loop_entry;
 
 struct loop {
     struct loop_driver *driver;
-    uint64_t now_ns;   /* constant within a callback */
+    uint64_t now_ns; /* constant within a callback */
     uint64_t next_seq;
-    uint64_t tie_seed; /* 0: equal times fire in the order they were armed; else in a shuffled one */
+    uint64_t
+        tie_seed; /* 0: equal times fire in the order they were armed; else in a shuffled one */
     uint64_t n_fired;
     struct loop_entry *heap;
     uint32_t n_armed, capacity;
@@ -82,7 +85,8 @@ static inline bool loop_armed(const struct loop_timer *t)
     return t->heap_index != 0;
 }
 
-/* Arms or moves the timer; a time already past fires at the next turn. Aborts when out of memory. */
+/* Arms or moves the timer; a time already past fires at the next turn. Aborts when out of memory.
+ */
 void loop_arm(struct loop *l, struct loop_timer *t, uint64_t when_ns);
 void loop_disarm(struct loop *l, struct loop_timer *t);
 

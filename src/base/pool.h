@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A pool of equal items with stable addresses and small dense indexes: grows by chunks, never shrinks,
- * recycles last-freed first. After warm-up nothing is allocated.
+ * A pool of equal items with stable addresses and small dense indexes: grows by chunks, never
+ * shrinks, recycles last-freed first. After warm-up nothing is allocated.
  */
 #ifndef DUALPATH_BASE_POOL_H
 #define DUALPATH_BASE_POOL_H

@@ -24,7 +24,8 @@ struct rng *rng_new(uint64_t seed, const char *name)
         free(r);
         return NULL;
     }
-    /* MT19937 takes 32 bits of seed: fold the mixed (seed, name) into them; 0 would mean "default". */
+    /* MT19937 takes 32 bits of seed: fold the mixed (seed, name) into them; 0 would mean "default".
+     */
     uint64_t h = hash_mix64(seed ^ hash_string64(name));
     unsigned long folded = (unsigned long)((h ^ (h >> 32)) & 0xffffffffu);
     gsl_rng_set(r->gsl, folded ? folded : 1);

@@ -12,21 +12,23 @@ struct unit {
 };
 
 static const struct unit bytes_units[] = {
-    {"B", 1},       {"kB", 1e3},          {"KB", 1e3},          {"MB", 1e6},
-    {"GB", 1e9},    {"TB", 1e12},         {"PB", 1e15},         {"KiB", 1024},
-    {"MiB", 0x1p20}, {"GiB", 0x1p30},     {"TiB", 0x1p40},      {NULL, 0},
+    {"B", 1},     {"kB", 1e3},   {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},
+    {"PB", 1e15}, {"KiB", 1024}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {NULL, 0},
 };
 static const struct unit rate_units[] = {
-    {"B/s", 1},        {"kB/s", 1e3},     {"KB/s", 1e3},     {"MB/s", 1e6},     {"GB/s", 1e9},
-    {"TB/s", 1e12},    {"KiB/s", 1024},   {"MiB/s", 0x1p20}, {"GiB/s", 0x1p30}, {"TiB/s", 0x1p40},
-    {"b/s", 0.125},    {"Mb/s", 1e6 / 8}, {"Gb/s", 1e9 / 8}, {"Tb/s", 1e12 / 8}, {"Mbps", 1e6 / 8},
+    {"B/s", 1},        {"kB/s", 1e3},      {"KB/s", 1e3},     {"MB/s", 1e6},      {"GB/s", 1e9},
+    {"TB/s", 1e12},    {"KiB/s", 1024},    {"MiB/s", 0x1p20}, {"GiB/s", 0x1p30},  {"TiB/s", 0x1p40},
+    {"b/s", 0.125},    {"Mb/s", 1e6 / 8},  {"Gb/s", 1e9 / 8}, {"Tb/s", 1e12 / 8}, {"Mbps", 1e6 / 8},
     {"Gbps", 1e9 / 8}, {"Tbps", 1e12 / 8}, {NULL, 0},
 };
 static const struct unit time_units[] = {
     {"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}, {NULL, 0},
 };
 static const struct unit token_units[] = {
-    {"tok", 1}, {"K", 1024}, {"M", 1048576}, {NULL, 0},
+    {"tok", 1},
+    {"K", 1024},
+    {"M", 1048576},
+    {NULL, 0},
 };
 static const struct unit flops_units[] = {
     {"FLOPS", 1}, {"GFLOPS", 1e9}, {"TFLOPS", 1e12}, {"PFLOPS", 1e15}, {NULL, 0},

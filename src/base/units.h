@@ -7,7 +7,7 @@
 
 #define NS_PER_US 1000ull
 #define NS_PER_MS 1000000ull
-#define NS_PER_S 1000000000ull
+#define NS_PER_S  1000000000ull
 
 enum unit_kind {
     UNIT_NONE,  /* a plain number */
@@ -24,7 +24,8 @@ enum unit_kind {
  */
 int units_parse(enum unit_kind kind, const char *text, double *ret_value);
 
-/* What units_parse() accepts for the kind, for error messages: "bytes per second, e.g. 50GB/s or 400Gb/s". */
+/* What units_parse() accepts for the kind, for error messages: "bytes per second, e.g. 50GB/s or
+ * 400Gb/s". */
 const char *units_expected(enum unit_kind kind);
 
 /* Seconds to integer nanoseconds, rounded to nearest; s must be >= 0 and below 2^63 ns. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The commands. One file per command (cmd_<name>.c); only this room prints to a person or decides the
- * exit status. A command gets argv[0] = its own name and returns an exit status below.
+ * The commands. One file per command (cmd_<name>.c); only this room prints to a person or decides
+ * the exit status. A command gets argv[0] = its own name and returns an exit status below.
  */
 #ifndef DUALPATH_CLI_CLI_H
 #define DUALPATH_CLI_CLI_H

@@ -18,10 +18,12 @@
 static const char help[] =
     "Usage: dualpath run SCENARIO [OPTIONS]\n"
     "\n"
-    "Simulates SCENARIO (a JSON file, or the name of a shipped one: 'dualpath list scenarios') and\n"
+    "Simulates SCENARIO (a JSON file, or the name of a shipped one: 'dualpath list scenarios') "
+    "and\n"
     "prints the result on stdout: text for a person, one JSON object for a program.\n"
     "\n"
-    "  --set PATH=VALUE     sets a key of the scenario (system.preset=basic, cluster.snic_Bps=800Gb/s);\n"
+    "  --set PATH=VALUE     sets a key of the scenario (system.preset=basic, "
+    "cluster.snic_Bps=800Gb/s);\n"
     "                       may be given many times, the last one wins\n"
     "  --seed N             seed of every random stream (default: the scenario's)\n"
     "  --tie-seed N         another order of events at equal times; totals do not change\n"
@@ -30,11 +32,13 @@ static const char help[] =
     "  --requests FILE.csv  also one row per request: lengths, times, parts of its TTFT\n"
     "  --series FILE.csv    also the run over time: load, rates, use of every resource\n"
     "  --export-trace FILE  also the arrivals of this run, as a trace to replay\n"
-    "  --explain            prints the resolved scenario instead of running it: every key, where it comes\n"
+    "  --explain            prints the resolved scenario instead of running it: every key, where "
+    "it comes\n"
     "                       from, what follows from it\n"
     "  --help\n"
     "\n"
-    "Exit status: 0 success, 1 the run failed, 2 bad input, 130 interrupted (nothing is written then).\n";
+    "Exit status: 0 success, 1 the run failed, 2 bad input, 130 interrupted (nothing is written "
+    "then).\n";
 
 struct run_args {
     const char *scenario;
@@ -147,7 +151,8 @@ static int parse(struct run_args *a, int argc, char **argv)
         }
     }
     if (!a->help && optind != argc - 1) {
-        return cli_usage("run", optind < argc ? "more than one scenario given" : "no scenario given");
+        return cli_usage("run",
+                         optind < argc ? "more than one scenario given" : "no scenario given");
     }
     a->scenario = argv[optind];
     return EXIT_OK;
@@ -182,7 +187,8 @@ static void print_repairs(const struct workload *w)
     };
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         if (counts[i].count) {
-            fprintf(stderr, "dualpath: note: workload: %s: %" PRIu64 "\n", counts[i].what, counts[i].count);
+            fprintf(stderr, "dualpath: note: workload: %s: %" PRIu64 "\n", counts[i].what,
+                    counts[i].count);
         }
     }
 }
@@ -216,7 +222,8 @@ static void discard_outputs(struct run_outputs *o)
     output_discard(&o->trace);
 }
 
-static int write_result(const struct run_args *a, const struct result *r, FILE *out, struct err *err)
+static int write_result(const struct run_args *a, const struct result *r, FILE *out,
+                        struct err *err)
 {
     if (a->format == CLI_JSON) {
         return result_write_json(r, out, err);

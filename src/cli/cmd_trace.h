@@ -24,7 +24,8 @@ struct trace_arguments {
 extern const char trace_reader_help[];
 
 /*
- * Parses argv of sub-command argv[0]: the reader's options (--trace-format, --block-size, --tolerant,
+ * Parses argv of sub-command argv[0]: the reader's options (--trace-format, --block-size,
+ * --tolerant,
  * --dedupe, --drop-zero-output, --weka-dialect), and, with inspect, --format and --lru.
  * Returns EXIT_OK, or EXIT_BAD_INPUT after a message.
  */

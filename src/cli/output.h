@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Output files that appear whole or not at all: written beside their name and renamed at the end. */
+/* Output files that appear whole or not at all: written beside their name and renamed at the end.
+ */
 #ifndef DUALPATH_CLI_OUTPUT_H
 #define DUALPATH_CLI_OUTPUT_H
 
@@ -16,7 +17,8 @@ struct output {
 /* path NULL: nothing is opened. Returns 0, or negative errno with err. */
 int output_open(struct output *o, const char *path, struct err *err);
 
-/* Closes and puts the file in place. Returns 0, or negative errno with err; the file is then gone. */
+/* Closes and puts the file in place. Returns 0, or negative errno with err; the file is then gone.
+ */
 int output_commit(struct output *o, struct err *err);
 
 /* Removes what was written; harmless after a commit. */

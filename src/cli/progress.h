@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A progress line on stderr, when that is a terminal and the run is longer than a second; and the wall clock
- * and memory of this process. The one file outside hw/ that looks at the real clock. */
+/* A progress line on stderr, when that is a terminal and the run is longer than a second; and the
+ * wall clock and memory of this process. The one file outside hw/ that looks at the real clock. */
 #ifndef DUALPATH_CLI_PROGRESS_H
 #define DUALPATH_CLI_PROGRESS_H
 

@@ -71,8 +71,8 @@ int dp_submit_or_wait(struct dp *dp, struct dp_op *op)
     return rc;
 }
 
-/* Room may have come: the first in line go first. An op that the backend now refuses for another reason
- * ends with that error. */
+/* Room may have come: the first in line go first. An op that the backend now refuses for another
+ * reason ends with that error. */
 static void start_blocked(struct dp *dp)
 {
     while (!list_empty(&dp->blocked)) {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The data path's front door. Every movement of KV-cache bytes, in the simulator and on hardware, is a
- * `struct dp_op` that its caller owns, fills and submits here; the backend behind the table moves it.
+ * The data path's front door. Every movement of KV-cache bytes, in the simulator and on hardware,
+ * is a `struct dp_op` that its caller owns, fills and submits here; the backend behind the table
+ * moves it.
  *
- *   - An accepted op (dp_submit() returned 0) completes exactly once: done() is called from the event
- *     loop, never from inside dp_submit(), dp_feed() or dp_cancel().
- *   - An op is a stream of `parts_total` equal parts, moved in order: layers for copies to and from a GPU
- *     (Layer Blocks), Full Blocks for storage. The producer may still be computing: parts_ready says how
- *     many exist, dp_feed() raises it. progress() reports parts that have arrived.
- *   - Ops between the same pair of places complete in the order in which they were submitted only if they
- *     are parts of one op; separate ops may overtake each other.
+ *   - An accepted op (dp_submit() returned 0) completes exactly once: done() is called from the
+ * event loop, never from inside dp_submit(), dp_feed() or dp_cancel().
+ *   - An op is a stream of `parts_total` equal parts, moved in order: layers for copies to and from
+ * a GPU (Layer Blocks), Full Blocks for storage. The producer may still be computing: parts_ready
+ * says how many exist, dp_feed() raises it. progress() reports parts that have arrived.
+ *   - Ops between the same pair of places complete in the order in which they were submitted only
+ * if they are parts of one op; separate ops may overtake each other.
  */
 #ifndef DUALPATH_DATAPATH_DP_H
 #define DUALPATH_DATAPATH_DP_H
@@ -22,7 +23,7 @@
 enum dp_kind {
     DP_STORAGE_READ,  /* storage -> SNIC -> dst (DRAM) */
     DP_STORAGE_WRITE, /* src (DRAM) -> SNIC -> storage */
-    DP_COPY,          /* src -> src's CNIC -> dst's CNIC -> dst; a loopback when both are one GPU's CNIC */
+    DP_COPY, /* src -> src's CNIC -> dst's CNIC -> dst; a loopback when both are one GPU's CNIC */
 };
 
 /* What a transfer is for: picks the service level / virtual lane, and the row in the accounts. */
@@ -41,11 +42,11 @@ enum dp_tier {
 };
 
 /*
- * A place: a byte offset in one memory of one node. For DRAM, gpu names the CNIC (one per GPU) through
- * which a copy enters or leaves. The simulator has no bytes and ignores offset_bytes.
+ * A place: a byte offset in one memory of one node. For DRAM, gpu names the CNIC (one per GPU)
+ * through which a copy enters or leaves. The simulator has no bytes and ignores offset_bytes.
  *
- * KV-cache has the same layout in every memory and in storage: Full Blocks one after the other, inside
- * each the Layer Blocks in layer order, so that no copy ever re-arranges anything.
+ * KV-cache has the same layout in every memory and in storage: Full Blocks one after the other,
+ * inside each the Layer Blocks in layer order, so that no copy ever re-arranges anything.
  */
 struct dp_place {
     uint32_t node;
@@ -70,24 +71,25 @@ struct dp_op {
     struct dp_chain chain;    /* storage ops */
     uint64_t part_bytes;      /* > 0 */
     uint32_t parts_total;     /* > 0 */
-    /* A part is `segments` pieces (one work request each) of segment_bytes, the last one being what is
-     * left of part_bytes. Piece s of part p starts at offset_bytes + p * part_stride_bytes +
-     * s * segment_stride_bytes, on both sides. */
-    uint32_t segments;        /* > 0 */
+    /* A part is `segments` pieces (one work request each) of segment_bytes, the last one being what
+     * is left of part_bytes. Piece s of part p starts at offset_bytes + p * part_stride_bytes + s *
+     * segment_stride_bytes, on both sides. */
+    uint32_t segments; /* > 0 */
     uint64_t segment_bytes, segment_stride_bytes, part_stride_bytes;
-    uint32_t parts_ready;     /* <= parts_total; raised by dp_feed() only */
+    uint32_t parts_ready;               /* <= parts_total; raised by dp_feed() only */
     void (*done)(struct dp_op *op);     /* status is final, the op may be reused */
     void (*progress)(struct dp_op *op); /* NULL: not wanted */
-    uint32_t notify_at; /* progress() once parts_done >= notify_at; the callee raises it for the next call */
+    uint32_t notify_at; /* progress() once parts_done >= notify_at; the callee raises it for the
+                           next call */
 
     /* Set by the data path. */
     uint32_t parts_done;
-    int status;         /* 0, or negative errno: -ECANCELED, -EIO, ... ; valid in done() */
+    int status; /* 0, or negative errno: -ECANCELED, -EIO, ... ; valid in done() */
     bool in_flight;
-    uint64_t submit_ns; /* accepted */
-    uint64_t start_ns;  /* first byte: out of the queue */
-    uint64_t done_ns;   /* last byte */
-    struct list blocked;  /* waiting for room in the backend: dp_submit_or_wait() */
+    uint64_t submit_ns;  /* accepted */
+    uint64_t start_ns;   /* first byte: out of the queue */
+    uint64_t done_ns;    /* last byte */
+    struct list blocked; /* waiting for room in the backend: dp_submit_or_wait() */
     uint64_t private_words[DP_OP_PRIVATE_WORDS]; /* the backend's */
 };
 
@@ -120,16 +122,18 @@ struct dp {
 void dp_init(struct dp *dp, const struct dp_ops *ops);
 
 /*
- * Starts op. Returns 0 when accepted; -EAGAIN when the backend is at its depth; -EINVAL when the op makes
- * no sense (no part, no byte, pieces that do not add up, a copy within one memory). On failure nothing has happened.
+ * Starts op. Returns 0 when accepted; -EAGAIN when the backend is at its depth; -EINVAL when the op
+ * makes no sense (no part, no byte, pieces that do not add up, a copy within one memory). On
+ * failure nothing has happened.
  */
 int dp_submit(struct dp *dp, struct dp_op *op);
 
-/* As dp_submit(), but an op that finds the backend full waits its turn (first come first served) and is
- * submitted from a later completion. Returns 0 or -EINVAL. */
+/* As dp_submit(), but an op that finds the backend full waits its turn (first come first served)
+ * and is submitted from a later completion. Returns 0 or -EINVAL. */
 int dp_submit_or_wait(struct dp *dp, struct dp_op *op);
 
-/* Raises op->parts_ready to parts_ready (never lowers it). The op must be in flight or waiting for room. */
+/* Raises op->parts_ready to parts_ready (never lowers it). The op must be in flight or waiting for
+ * room. */
 void dp_feed(struct dp *dp, struct dp_op *op, uint32_t parts_ready);
 
 /* Asks an op in flight to end; harmless on one that is not. */

@@ -3,8 +3,8 @@
 
 #include <assert.h>
 
-void kv_shape_layers(struct dp_op *op, const struct kv_layout *l, uint32_t first_tok, uint32_t n_tok,
-                     struct dp_place src, struct dp_place dst)
+void kv_shape_layers(struct dp_op *op, const struct kv_layout *l, uint32_t first_tok,
+                     uint32_t n_tok, struct dp_place src, struct dp_place dst)
 {
     assert(first_tok % l->block_tok == 0 && n_tok > 0);
     uint64_t offset = first_tok / l->block_tok * kv_full_block_bytes(l);

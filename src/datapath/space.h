@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Room in a memory of fixed size (a node's DRAM buffer, a GPU's HBM), granted strictly first come first
- * served: a large request at the head is never overtaken, so nobody starves. Grants come from the loop.
+ * Room in a memory of fixed size (a node's DRAM buffer, a GPU's HBM), granted strictly first come
+ * first served: a large request at the head is never overtaken, so nobody starves. Grants come from
+ * the loop.
  */
 #ifndef DUALPATH_DATAPATH_SPACE_H
 #define DUALPATH_DATAPATH_SPACE_H
@@ -27,8 +28,8 @@ struct space_claim {
 
 void space_init(struct space *s, struct loop *loop, uint64_t capacity);
 
-/* Asks for claim->amount <= capacity; granted() is called from the loop, once. Returns 0, or -ENOSPC when
- * the amount can never fit. */
+/* Asks for claim->amount <= capacity; granted() is called from the loop, once. Returns 0, or
+ * -ENOSPC when the amount can never fit. */
 int space_ask(struct space *s, struct space_claim *claim);
 
 /* Gives back part or all of what was granted. */

@@ -230,7 +230,8 @@ static int read_windows(const struct json_file *f, struct model_card *card, stru
         return json_fields_error(f, "layer_types", err, "expected an array of %u strings",
                                  card->n_layers);
     }
-    json_array_foreach(types, i, type) {
+    json_array_foreach(types, i, type)
+    {
         if (is_string(type, "sliding_attention")) {
             card->n_window_layers++;
         } else if (!is_string(type, "full_attention")) {

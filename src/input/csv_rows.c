@@ -66,11 +66,12 @@ static int feed(struct csv_rows *rows, struct err *err)
     rows->n_line = getline(&rows->line, &rows->capacity_line, rows->fp);
     if (rows->n_line >= 0) {
         size_t n = (size_t)rows->n_line;
-        size_t skip = rows->line_no == 0 && n >= 3 && memcmp(rows->line, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+        size_t skip =
+            rows->line_no == 0 && n >= 3 && memcmp(rows->line, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
         rows->line_no++;
         more = true;
-        failed = csv_parse(&rows->parser, rows->line + skip, n - skip, take_cell, take_record, rows) !=
-                 n - skip;
+        failed = csv_parse(&rows->parser, rows->line + skip, n - skip, take_cell, take_record,
+                           rows) != n - skip;
     } else if (ferror(rows->fp) || !feof(rows->fp)) {
         return err_set(err, errno ? -errno : -EIO, "cannot read the file: %s", strerror(errno));
     } else {
@@ -158,7 +159,8 @@ int csv_rows_column(const struct csv_rows *rows, const char *name)
     return -1;
 }
 
-int csv_rows_require(const struct csv_rows *rows, const char *name, int *ret_column, struct err *err)
+int csv_rows_require(const struct csv_rows *rows, const char *name, int *ret_column,
+                     struct err *err)
 {
     int column = csv_rows_column(rows, name);
     if (column < 0) {
@@ -210,11 +212,13 @@ static unsigned cell_column(const struct csv_rows *rows, int column)
     return column == 0 ? at : 0;
 }
 
-int csv_rows_expected(const struct csv_rows *rows, int column, struct err *err, const char *expected)
+int csv_rows_expected(const struct csv_rows *rows, int column, struct err *err,
+                      const char *expected)
 {
     err_at(err, rows->source, rows->record_line, cell_column(rows, column));
     err_field(err, "%s", rows->header.text + rows->header.starts[column]);
-    return err_set(err, -EINVAL, "found \"%.64s\", expected %s", csv_rows_cell(rows, column), expected);
+    return err_set(err, -EINVAL, "found \"%.64s\", expected %s", csv_rows_cell(rows, column),
+                   expected);
 }
 
 int csv_rows_u32(const struct csv_rows *rows, int column, uint32_t *ret, struct err *err)
@@ -246,7 +250,8 @@ static const char *scan_decimal(const char *c, uint64_t unit_ns, int64_t *ret_ns
             return NULL;
         }
     }
-    /* 18 digits of fraction are finer than any unit here; the last kept one decides the rounding. */
+    /* 18 digits of fraction are finer than any unit here; the last kept one decides the rounding.
+     */
     uint64_t fraction = 0, scale = 1;
     for (c += digits && *c == '.'; digits && *c >= '0' && *c <= '9'; c++) {
         if (scale < 1000000000ull) {

@@ -97,7 +97,8 @@ static const json_t *unwrap(const struct json_file *f, const struct json_field *
     }
     const char *key;
     json_t *member;
-    json_object_foreach((json_t *)value, key, member) {
+    json_object_foreach((json_t *)value, key, member)
+    {
         if (strcmp(key, known[0]) != 0 && strcmp(key, known[1]) != 0) {
             const char *near = nearest_word(key, known, 2);
             json_fields_error(f, field->key, err, "unknown key \"%.60s\"%s%s%s", key,
@@ -252,7 +253,8 @@ int json_fields_check_unknown(const struct json_file *f, const struct json_field
 {
     const char *key;
     json_t *value;
-    json_object_foreach(f->root, key, value) {
+    json_object_foreach(f->root, key, value)
+    {
         if (!is_known(key, fields, n)) {
             return unknown_key(f, key, fields, n, err);
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * JSON for people: jansson's values plus the place of each value in the text, so that an error about a
- * value (not only about syntax) can name file, line and column.
+ * JSON for people: jansson's values plus the place of each value in the text, so that an error
+ * about a value (not only about syntax) can name file, line and column.
  */
 #ifndef DUALPATH_INPUT_JSON_FILE_H
 #define DUALPATH_INPUT_JSON_FILE_H
@@ -33,8 +33,8 @@ int json_file_parse(const char *source, const char *text, size_t size, struct js
 void json_file_done(struct json_file *f);
 
 /*
- * Where the value at path ("a.b[3].c", "" = the root) starts in a JSON text: 1-based line and column.
- * An object member is located at its key. Returns 0 or -ENOENT.
+ * Where the value at path ("a.b[3].c", "" = the root) starts in a JSON text: 1-based line and
+ * column. An object member is located at its key. Returns 0 or -ENOENT.
  */
 int json_locate(const char *text, size_t size, const char *path, unsigned *ret_line,
                 unsigned *ret_column);
@@ -43,10 +43,11 @@ int json_locate(const char *text, size_t size, const char *path, unsigned *ret_l
 void json_place(const char *text, size_t at, unsigned *ret_line, unsigned *ret_column);
 
 /* Fills err with the place of path in f and the message; returns -EINVAL. */
-int json_file_error(const struct json_file *f, const char *path, struct err *err, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
+int json_file_error(const struct json_file *f, const char *path, struct err *err, const char *fmt,
+                    ...) __attribute__((format(printf, 4, 5)));
 
-/* A short description of a value for messages: "the string \"fast\"", "the number 3", "an object"... */
+/* A short description of a value for messages: "the string \"fast\"", "the number 3", "an
+ * object"... */
 void json_describe(const json_t *value, char *buf, size_t size);
 
 /* The candidate nearest to word by edit distance, or NULL when none is near enough to suggest. */

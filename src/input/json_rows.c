@@ -90,12 +90,14 @@ static void syntax_place(const struct json_rows *rows, const json_error_t *e, st
            line == 1 ? rows->row_column + column - 1 : column);
 }
 
-static int syntax_error(const struct json_rows *rows, const json_error_t *in_scratch, struct err *err)
+static int syntax_error(const struct json_rows *rows, const json_error_t *in_scratch,
+                        struct err *err)
 {
     /* The scratch text may have shifted columns; the original has them right, unless what jansson
      * stumbles over there is an unsigned id. */
     json_error_t e;
-    json_t *again = json_loadb(rows->text + rows->row_start, rows->row_size, JSON_REJECT_DUPLICATES, &e);
+    json_t *again =
+        json_loadb(rows->text + rows->row_start, rows->row_size, JSON_REJECT_DUPLICATES, &e);
     if (again || json_error_code(&e) == json_error_numeric_overflow) {
         e = *in_scratch;
     }
@@ -143,13 +145,15 @@ static void locate(const struct json_at *at, const char *key, struct err *err)
 {
     const struct json_rows *rows = at->rows;
     char path[256];
-    int n = snprintf(path, sizeof(path), "%s%s%s", at->path, key && *at->path ? "." : "", key ? key : "");
+    int n = snprintf(path, sizeof(path), "%s%s%s", at->path, key && *at->path ? "." : "",
+                     key ? key : "");
     err_field(err, "%s", path);
     unsigned line = 1, column = 1;
     const char *text = rows->text + rows->row_start;
     /* A missing member has no place of its own: point at the object then. */
-    if (n >= (int)sizeof(path) || (json_locate(text, rows->row_size, path, &line, &column) < 0 &&
-                                   json_locate(text, rows->row_size, at->path, &line, &column) < 0)) {
+    if (n >= (int)sizeof(path) ||
+        (json_locate(text, rows->row_size, path, &line, &column) < 0 &&
+         json_locate(text, rows->row_size, at->path, &line, &column) < 0)) {
         line = column = 1;
     }
     err_at(err, rows->source, rows->row_line + line - 1,
@@ -168,7 +172,7 @@ int json_at_error(const struct json_at *at, const char *key, struct err *err, co
 }
 
 int json_at_expected(const struct json_at *at, const char *key, struct err *err,
-                        const char *expected)
+                     const char *expected)
 {
     const json_t *value = json_object_get(at->object, key);
     if (!value) {
@@ -184,14 +188,15 @@ int json_at_u32(const struct json_at *at, const char *key, uint32_t *ret, struct
     const json_t *value = json_object_get(at->object, key);
     json_int_t n = json_integer_value(value);
     if (!json_is_integer(value) || n < 0 || n >= (json_int_t)UINT32_MAX) {
-        return json_at_expected(at, key, err, "a whole number of tokens, 0 or more and below 2^32-1");
+        return json_at_expected(at, key, err,
+                                "a whole number of tokens, 0 or more and below 2^32-1");
     }
     *ret = (uint32_t)n;
     return 0;
 }
 
 int json_at_time(const struct json_at *at, const char *key, uint64_t unit_ns, int64_t *ret_ns,
-                    bool *ret_present, struct err *err)
+                 bool *ret_present, struct err *err)
 {
     const json_t *value = json_object_get(at->object, key);
     bool present = value && !json_is_null(value);
@@ -219,7 +224,8 @@ int json_at_time(const struct json_at *at, const char *key, uint64_t unit_ns, in
     return 0;
 }
 
-int json_at_ids(const struct json_at *at, const uint64_t **ret_ids, uint32_t *ret_n, struct err *err)
+int json_at_ids(const struct json_at *at, const uint64_t **ret_ids, uint32_t *ret_n,
+                struct err *err)
 {
     const char *key = "hash_ids";
     const json_t *value = json_object_get(at->object, key);
@@ -227,8 +233,7 @@ int json_at_ids(const struct json_at *at, const uint64_t **ret_ids, uint32_t *re
         return json_at_expected(at, key, err, "an array of block ids");
     }
     const struct json_rows *rows = at->rows;
-    const struct json_rows_list *list =
-        &rows->lists[json_integer_value(json_array_get(value, 0))];
+    const struct json_rows_list *list = &rows->lists[json_integer_value(json_array_get(value, 0))];
     if (list->n >= UINT32_MAX) {
         return json_at_error(at, key, err, "%zu ids, expected fewer than 2^32-1", list->n);
     }

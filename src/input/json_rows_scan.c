@@ -89,8 +89,8 @@ static int bad_id(const struct scan *s, size_t index, struct err *err)
         return err_set(err, -EINVAL, "found %s, expected an unsigned 64-bit integer",
                        s->at < s->end ? "nothing" : "the end of the row");
     }
-    return err_set(err, -EINVAL, "found %.*s, expected an unsigned 64-bit integer", (int)(n - s->at),
-                   s->text + s->at);
+    return err_set(err, -EINVAL, "found %.*s, expected an unsigned 64-bit integer",
+                   (int)(n - s->at), s->text + s->at);
 }
 
 /* One unsigned integer as JSON writes it: no sign, no leading zero, no fraction. */
@@ -149,15 +149,16 @@ static int scan_list(struct scan *s, struct err *err)
         return bad_id(s, rows->n_ids - first, err);
     }
     s->at++;
-    if (trace_grow(&rows->lists, &rows->capacity_lists, rows->n_lists + 1,
-                   sizeof(*rows->lists)) < 0) {
+    if (trace_grow(&rows->lists, &rows->capacity_lists, rows->n_lists + 1, sizeof(*rows->lists)) <
+        0) {
         return err_nomem(err);
     }
     rows->lists[rows->n_lists++] = (struct json_rows_list){first, rows->n_ids - first};
     return 0;
 }
 
-/* Stands behind a string. When it was the key of a list, copies the colon and takes the list out. */
+/* Stands behind a string. When it was the key of a list, copies the colon and takes the list out.
+ */
 static int take_list(struct scan *s, size_t key, struct err *err)
 {
     struct scan ahead = *s;

@@ -140,7 +140,8 @@ static int paths_add(struct paths *p, const char *dir, const char *name)
 static bool has_trace_suffix(const char *name)
 {
     const char *dot = strrchr(name, '.');
-    return dot && (strcmp(dot, ".json") == 0 || strcmp(dot, ".jsonl") == 0 || strcmp(dot, ".csv") == 0);
+    return dot &&
+           (strcmp(dot, ".json") == 0 || strcmp(dot, ".jsonl") == 0 || strcmp(dot, ".csv") == 0);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -216,7 +217,8 @@ static int read_file(struct trace_build *b, const char *path, const struct trace
     rc = own->read(b, path, err);
     if (rc < 0 && !err->set) {
         err_at(err, path, 0, 0);
-        err_set(err, rc, "%s", rc == -EOVERFLOW ? "more sessions or waits than 32 bits count" : strerror(-rc));
+        err_set(err, rc, "%s",
+                rc == -EOVERFLOW ? "more sessions or waits than 32 bits count" : strerror(-rc));
     }
     return rc;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * A recorded trace in memory: sessions of turns, the block ids of every prompt, and what the reader
- * repaired. Readers (one file per format, registered in trace_formats.c) fill it; workload.c turns it
- * into the agents of a run.
+ * repaired. Readers (one file per format, registered in trace_formats.c) fill it; workload.c turns
+ * it into the agents of a run.
  */
 #ifndef DUALPATH_INPUT_TRACE_H
 #define DUALPATH_INPUT_TRACE_H
@@ -16,11 +16,13 @@
 #define TRACE_NONE UINT32_MAX
 
 struct trace_turn {
-    uint64_t t_ns;       /* recorded start, rebased to the trace's smallest time; order key for statistics */
-    uint64_t delay_ns;   /* closed loop: from the later of the previous turn's end and the waits' ends */
+    uint64_t
+        t_ns; /* recorded start, rebased to the trace's smallest time; order key for statistics */
+    uint64_t
+        delay_ns; /* closed loop: from the later of the previous turn's end and the waits' ends */
     uint32_t prompt_tok; /* whole prompt, cached prefix included */
     uint32_t gen_tok;
-    uint64_t first_id;   /* into trace.ids */
+    uint64_t first_id; /* into trace.ids */
     uint32_t n_ids;
     uint32_t first_wait; /* into trace.waits: sessions that must be over before this turn starts */
     uint32_t n_waits;
@@ -28,12 +30,12 @@ struct trace_turn {
 
 struct trace_session {
     char name[96];
-    uint64_t arrival_ns;  /* root sessions: start of turn 0, rebased */
-    uint64_t first_turn;  /* into trace.turns; the turns of a session are contiguous */
+    uint64_t arrival_ns; /* root sessions: start of turn 0, rebased */
+    uint64_t first_turn; /* into trace.turns; the turns of a session are contiguous */
     uint32_t n_turns;
-    uint32_t scope;       /* block ids are comparable inside a scope only */
-    uint32_t parent;      /* TRACE_NONE, or the session whose turn parent_turn spawned this one... */
-    uint32_t parent_turn; /* ...TRACE_NONE: together with the parent's turn 0... */
+    uint32_t scope;  /* block ids are comparable inside a scope only */
+    uint32_t parent; /* TRACE_NONE, or the session whose turn parent_turn spawned this one... */
+    uint32_t parent_turn;    /* ...TRACE_NONE: together with the parent's turn 0... */
     uint64_t spawn_delay_ns; /* ...this long after that turn's end (or the parent's start) */
 };
 
@@ -47,8 +49,9 @@ struct trace_repair {
 #define TRACE_MAX_REPAIRS 32
 
 struct trace {
-    char format[32]; /* "mooncake", "weka", "azure", ... */
-    bool closed_loop; /* sessions of several turns that wait for each other; false: recorded arrivals only */
+    char format[32];    /* "mooncake", "weka", "azure", ... */
+    bool closed_loop;   /* sessions of several turns that wait for each other; false: recorded
+                           arrivals only */
     uint32_t block_tok; /* tokens per block id; 0 when the trace has no ids */
     struct trace_session *sessions;
     uint32_t n_sessions;
@@ -59,11 +62,13 @@ struct trace {
     uint32_t *waits;
     uint64_t n_waits;
     uint32_t n_scopes;
-    uint64_t *file_order; /* turn indexes in file order (a subagent's turns stand where its marker stands) */
+    uint64_t *file_order; /* turn indexes in file order (a subagent's turns stand where its marker
+                             stands) */
     struct trace_repair repairs[TRACE_MAX_REPAIRS];
     uint32_t n_repairs;
     char sha256[65]; /* of the input files' bytes, in order */
-    int64_t base_ns; /* the smallest recorded time, in the file's own epoch; subtracted from every time */
+    int64_t base_ns; /* the smallest recorded time, in the file's own epoch; subtracted from every
+                        time */
 };
 
 /* The block ids of a turn, NULL when it has none. */
@@ -73,10 +78,10 @@ static inline const uint64_t *trace_turn_ids(const struct trace *t, const struct
 }
 
 struct trace_options {
-    const char *format;  /* NULL: detect */
-    uint32_t block_tok;  /* 0: the format's own default (Mooncake 512, Bailian 16) or the file's */
-    bool tolerant;       /* skip bad rows, count them */
-    bool dedupe;         /* drop byte-identical consecutive requests, count them */
+    const char *format; /* NULL: detect */
+    uint32_t block_tok; /* 0: the format's own default (Mooncake 512, Bailian 16) or the file's */
+    bool tolerant;      /* skip bad rows, count them */
+    bool dedupe;        /* drop byte-identical consecutive requests, count them */
     bool drop_zero_output;
     const char *weka_dialect; /* NULL: detect where unambiguous; "v7", "v8" */
 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Azure LLM inference traces (Azure/AzurePublicDataset): 2023, 2024 and multimodal. Open loop, no block
- * ids. A row is TIMESTAMP,[NumImages,]ContextTokens,GeneratedTokens; the time is "2023-11-16
- * 18:17:03.9799600" (no zone: taken as UTC), "...+00:00" or "...T...Z", with 0 to 9 fraction digits.
+ * Azure LLM inference traces (Azure/AzurePublicDataset): 2023, 2024 and multimodal. Open loop, no
+ * block ids. A row is TIMESTAMP,[NumImages,]ContextTokens,GeneratedTokens; the time is "2023-11-16
+ * 18:17:03.9799600" (no zone: taken as UTC), "...+00:00" or "...T...Z", with 0 to 9 fraction
+ * digits.
  */
 #include <errno.h>
 
@@ -14,7 +15,8 @@ struct columns {
     int time, in, out;
 };
 
-/* Days from 1970-01-01 in the Gregorian calendar: years start in March, so that the leap day is last. */
+/* Days from 1970-01-01 in the Gregorian calendar: years start in March, so that the leap day is
+ * last. */
 static int64_t days_from_date(int64_t year, int64_t month, int64_t day)
 {
     int64_t y = month > 2 ? year : year - 1;
@@ -93,8 +95,8 @@ static bool scan_timestamp(const char *c, int64_t *ret_ns)
               scan_digits(&c, 2, 1, days_in_month(year, month), &day) && scan_char(&c, " T") &&
               scan_digits(&c, 2, 0, 23, &hour) && scan_char(&c, ":") &&
               scan_digits(&c, 2, 0, 59, &minute) && scan_char(&c, ":") &&
-              scan_digits(&c, 2, 0, 59, &second) && scan_fraction(&c, &ns) && scan_zone(&c, &offset_s) &&
-              *c == '\0';
+              scan_digits(&c, 2, 0, 59, &second) && scan_fraction(&c, &ns) &&
+              scan_zone(&c, &offset_s) && *c == '\0';
     if (ok) {
         int64_t s = 86400 * days_from_date(year, month, day) + 3600 * hour + 60 * minute + second;
         *ret_ns = (s - offset_s) * (int64_t)NS_PER_S + ns;

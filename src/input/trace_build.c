@@ -30,20 +30,20 @@ int trace_grow(void *array, size_t *capacity, size_t need, size_t elem_size)
     return 0;
 }
 
-int trace_add_session(struct trace_build *b, const char *name, uint32_t scope, uint32_t *ret_session)
+int trace_add_session(struct trace_build *b, const char *name, uint32_t scope,
+                      uint32_t *ret_session)
 {
     struct trace *t = b->t;
     if (t->n_sessions == TRACE_NONE - 1) {
         return -EOVERFLOW;
     }
-    if (trace_grow(&t->sessions, &b->capacity_sessions, t->n_sessions + 1u, sizeof(*t->sessions)) < 0) {
+    if (trace_grow(&t->sessions, &b->capacity_sessions, t->n_sessions + 1u, sizeof(*t->sessions)) <
+        0) {
         return -ENOMEM;
     }
     struct trace_session *s = &t->sessions[t->n_sessions];
-    *s = (struct trace_session){.first_turn = t->n_turns,
-                                .scope = scope,
-                                .parent = TRACE_NONE,
-                                .parent_turn = TRACE_NONE};
+    *s = (struct trace_session){
+        .first_turn = t->n_turns, .scope = scope, .parent = TRACE_NONE, .parent_turn = TRACE_NONE};
     if (snprintf(s->name, sizeof(s->name), "%s", name) >= (int)sizeof(s->name)) {
         trace_note_repair(t, "session name shortened", "%s", s->name);
     }
@@ -87,15 +87,16 @@ int trace_add_wait(struct trace_build *b, uint32_t session)
 int trace_add_order(struct trace_build *b, uint64_t turn)
 {
     struct trace *t = b->t;
-    if (trace_grow(&t->file_order, &b->capacity_order, b->n_order + 1, sizeof(*t->file_order)) < 0) {
+    if (trace_grow(&t->file_order, &b->capacity_order, b->n_order + 1, sizeof(*t->file_order)) <
+        0) {
         return -ENOMEM;
     }
     t->file_order[b->n_order++] = turn;
     return 0;
 }
 
-int trace_add_request(struct trace_build *b, uint64_t row, uint32_t scope, const struct trace_turn *turn,
-                      const uint64_t *ids, uint32_t n_ids)
+int trace_add_request(struct trace_build *b, uint64_t row, uint32_t scope,
+                      const struct trace_turn *turn, const uint64_t *ids, uint32_t n_ids)
 {
     char name[32];
     uint32_t session;

@@ -52,7 +52,8 @@ static bool is_mooncake(const struct trace_probe *p)
 
 static bool is_llmservingsim(const struct trace_probe *p)
 {
-    return has_json(p, NAMES("sub_requests")) || has_json(p, NAMES("input_toks", "arrival_time_ns"));
+    return has_json(p, NAMES("sub_requests")) ||
+           has_json(p, NAMES("input_toks", "arrival_time_ns"));
 }
 
 static bool is_lmcache(const struct trace_probe *p)
@@ -92,7 +93,8 @@ static bool is_splitwise(const struct trace_probe *p)
 
 static bool is_tracelab(const struct trace_probe *p)
 {
-    return has_columns(p, NAMES("session_id", "round_idx", "prefix_len", "input_len", "output_len"));
+    return has_columns(p,
+                       NAMES("session_id", "round_idx", "prefix_len", "input_len", "output_len"));
 }
 
 const struct trace_format trace_formats[] = {
@@ -131,8 +133,9 @@ static int detect(const struct trace_probe *probe, const struct trace_format **r
     char names[256];
     list_names(names, sizeof(names));
     if (probe->kind == TRACE_PROBE_GIT_LFS) {
-        return err_set(err, -EINVAL,
-                       "this is a git-lfs pointer, not the trace; run git lfs pull where it came from");
+        return err_set(
+            err, -EINVAL,
+            "this is a git-lfs pointer, not the trace; run git lfs pull where it came from");
     }
     if (probe->kind == TRACE_PROBE_EMPTY) {
         return err_set(err, -EINVAL, "the file is empty, expected a trace");

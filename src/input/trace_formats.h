@@ -19,8 +19,8 @@ struct trace_format {
 /* Ends with a row whose name is NULL. The first row that detects wins. */
 extern const struct trace_format trace_formats[];
 
-/* The format called name (NULL: the one that path is of). On failure returns a negative errno, with err
- * naming what was recognised or the formats there are. */
+/* The format called name (NULL: the one that path is of). On failure returns a negative errno, with
+ * err naming what was recognised or the formats there are. */
 int trace_format_find(const char *name, const char *path, const struct trace_format **ret_format,
                       struct err *err);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Mooncake traces (kvcache-ai/Mooncake, FAST'25) and the extensions in use (AI-Dynamo's documentation).
- * A row: timestamp (ms), input_length, output_length, hash_ids: one id per block, the partial last one
- * included, chained and comparable within the file. Rows without session_id are open loop, one session
- * each. Rows of one session_id (a string or a number) are its turns in file order; `delay` (ms) counts from
- * the end of the previous turn. Agentic rows: `wait_for` names requests (request_id) that must be over;
- * delay + tool_wait_ms then passes. `branches` and `prefix_reset` say nothing that the ids do not.
- * Aliases: created_time, input_tokens, output_tokens, delay_ms.
+ * Mooncake traces (kvcache-ai/Mooncake, FAST'25) and the extensions in use (AI-Dynamo's
+ * documentation). A row: timestamp (ms), input_length, output_length, hash_ids: one id per block,
+ * the partial last one included, chained and comparable within the file. Rows without session_id
+ * are open loop, one session each. Rows of one session_id (a string or a number) are its turns in
+ * file order; `delay` (ms) counts from the end of the previous turn. Agentic rows: `wait_for` names
+ * requests (request_id) that must be over; delay + tool_wait_ms then passes. `branches` and
+ * `prefix_reset` say nothing that the ids do not. Aliases: created_time, input_tokens,
+ * output_tokens, delay_ms.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -30,11 +31,11 @@ struct reader {
     struct json_rows rows;
     uint64_t first_turn; /* of this file */
     uint32_t scope, first_session;
-    struct place *places;      /* of every turn of this file */
-    uint64_t *last_turn;       /* of every session of this file */
+    struct place *places; /* of every turn of this file */
+    uint64_t *last_turn;  /* of every session of this file */
     size_t capacity_places, capacity_last;
     json_t *sessions, *requests; /* session_id -> session, request_id -> turn, in this file */
-    uint64_t *awaited; /* turns that must turn out to be the last of their sessions */
+    uint64_t *awaited;           /* turns that must turn out to be the last of their sessions */
     unsigned *awaited_lines;
     size_t n_awaited, capacity_awaited, capacity_lines;
 };
@@ -53,12 +54,13 @@ struct row {
 };
 
 /* The one of two names that the row uses. */
-static int pick(const struct json_at *at, const char *name, const char *alias, const char **ret_name,
-                struct err *err)
+static int pick(const struct json_at *at, const char *name, const char *alias,
+                const char **ret_name, struct err *err)
 {
     bool has_alias = json_object_get(at->object, alias) != NULL;
     if (has_alias && json_object_get(at->object, name)) {
-        return json_at_error(at, alias, err, "found both %s and its alias %s, expected one", name, alias);
+        return json_at_error(at, alias, err, "found both %s and its alias %s, expected one", name,
+                             alias);
     }
     *ret_name = has_alias ? alias : name;
     return 0;
@@ -96,7 +98,9 @@ static int parse_session(struct row *row, struct err *err)
         return 0;
     }
     row->session = json_string_value(id);
-    return row->session ? 0 : json_at_expected(&row->at, "session_id", err, "a string or a whole number");
+    return row->session
+               ? 0
+               : json_at_expected(&row->at, "session_id", err, "a string or a whole number");
 }
 
 static int parse_waits(struct row *row, struct err *err)
@@ -111,8 +115,10 @@ static int parse_waits(struct row *row, struct err *err)
     }
     for (size_t i = 0; i < json_array_size(waits); i++) {
         if (!json_is_string(json_array_get(waits, i))) {
-            return json_at_error(&row->at, "wait_for", err, "element %zu is not a string, expected a "
-                                                            "request id", i);
+            return json_at_error(&row->at, "wait_for", err,
+                                 "element %zu is not a string, expected a "
+                                 "request id",
+                                 i);
         }
     }
     row->wait_for = json_array_size(waits) ? waits : NULL;
@@ -146,15 +152,17 @@ static int check_blocks(struct reader *r, const struct row *row, struct err *err
     uint32_t block = r->b->t->block_tok;
     uint32_t implied = row->turn.prompt_tok / block + (row->turn.prompt_tok % block != 0);
     if (row->n_ids < implied) {
-        return json_at_error(&row->at, "hash_ids", err,
-                             "%u ids, but %u tokens in blocks of %u imply %u; a block size of at least %u "
-                             "would do",
-                             row->n_ids, row->turn.prompt_tok, block, implied,
-                             row->n_ids ? (row->turn.prompt_tok - 1) / row->n_ids + 1 : 0);
+        return json_at_error(
+            &row->at, "hash_ids", err,
+            "%u ids, but %u tokens in blocks of %u imply %u; a block size of at least %u "
+            "would do",
+            row->n_ids, row->turn.prompt_tok, block, implied,
+            row->n_ids ? (row->turn.prompt_tok - 1) / row->n_ids + 1 : 0);
     }
     if (row->n_ids > implied) {
-        trace_note_repair(r->b->t, "more block ids than the length implies", "%s:%u: %u ids, length implies %u",
-                          r->rows.source, r->rows.row_line, row->n_ids, implied);
+        trace_note_repair(r->b->t, "more block ids than the length implies",
+                          "%s:%u: %u ids, length implies %u", r->rows.source, r->rows.row_line,
+                          row->n_ids, implied);
     }
     return 0;
 }
@@ -170,19 +178,21 @@ static uint64_t last_turn(const struct reader *r, uint32_t session)
 }
 
 /* Whether the row repeats the one before it in everything that is read. */
-static bool repeats_previous(const struct reader *r, const struct row *row, bool known, uint32_t session)
+static bool repeats_previous(const struct reader *r, const struct row *row, bool known,
+                             uint32_t session)
 {
     const struct trace *t = r->b->t;
     if (t->n_turns == r->first_turn) {
         return false;
     }
     const struct trace_turn *prev = &t->turns[t->n_turns - 1];
-    bool same_session = known ? session == r->places[t->n_turns - 1 - r->first_turn].session
-                              : row->session == NULL;
+    bool same_session =
+        known ? session == r->places[t->n_turns - 1 - r->first_turn].session : row->session == NULL;
     return same_session && row->has_time && prev->t_ns == (uint64_t)row->t_ns &&
            prev->prompt_tok == row->turn.prompt_tok && prev->gen_tok == row->turn.gen_tok &&
            prev->n_ids == row->n_ids && !row->wait_for &&
-           (row->n_ids == 0 || memcmp(t->ids + prev->first_id, row->ids, row->n_ids * sizeof(*row->ids)) == 0);
+           (row->n_ids == 0 ||
+            memcmp(t->ids + prev->first_id, row->ids, row->n_ids * sizeof(*row->ids)) == 0);
 }
 
 static bool drops(struct reader *r, const struct row *row, bool known, uint32_t session)
@@ -195,8 +205,10 @@ static bool drops(struct reader *r, const struct row *row, bool known, uint32_t 
     if (!repeats_previous(r, row, known, session)) {
         return false;
     }
-    trace_count_repair(r->b->t, o->dedupe ? "exact repetition of the previous request dropped"
-                                          : "exact repetition of the previous request kept", 1);
+    trace_count_repair(r->b->t,
+                       o->dedupe ? "exact repetition of the previous request dropped"
+                                 : "exact repetition of the previous request kept",
+                       1);
     return o->dedupe;
 }
 
@@ -211,8 +223,8 @@ static void check_extension(struct reader *r, const struct row *row, const struc
     }
     if (i < full) {
         trace_note_repair(r->b->t, "turn does not extend the previous one (read as a whole prompt)",
-                          "%s:%u: %u of the previous turn's %u full blocks are there", r->rows.source,
-                          r->rows.row_line, i, full);
+                          "%s:%u: %u of the previous turn's %u full blocks are there",
+                          r->rows.source, r->rows.row_line, i, full);
     }
 }
 
@@ -246,7 +258,8 @@ static int find_awaited(const struct reader *r, const struct row *row, size_t i,
     const json_t *turn = json_object_get(r->requests, id);
     if (!turn) {
         return json_at_error(&row->at, "wait_for", err,
-                             "found \"%.64s\", expected the request_id of a row before this one", id);
+                             "found \"%.64s\", expected the request_id of a row before this one",
+                             id);
     }
     *ret_turn = (uint64_t)json_integer_value(turn);
     return 0;
@@ -268,8 +281,10 @@ static int await(struct reader *r, struct row *row, uint64_t turn, uint32_t sess
     return trace_add_wait(r->b, session);
 }
 
-/* Turns wait_for into the session's parent (for its first turn, the last request named) and waits. */
-static int link_waits(struct reader *r, struct row *row, uint32_t session, bool first, struct err *err)
+/* Turns wait_for into the session's parent (for its first turn, the last request named) and waits.
+ */
+static int link_waits(struct reader *r, struct row *row, uint32_t session, bool first,
+                      struct err *err)
 {
     int rc = 0;
     for (size_t i = json_array_size(row->wait_for); rc == 0 && i-- > 0;) {
@@ -301,7 +316,8 @@ static int start(struct reader *r, const struct row *row, uint32_t session, stru
 {
     struct trace_session *s = &r->b->t->sessions[session];
     if (s->parent == TRACE_NONE && !row->has_time) {
-        return json_at_expected(&row->at, "timestamp", err, "the time of the session's first request");
+        return json_at_expected(&row->at, "timestamp", err,
+                                "the time of the session's first request");
     }
     s->arrival_ns = (uint64_t)row->t_ns;
     return 0;
@@ -330,13 +346,15 @@ static int remember_request(struct reader *r, const struct row *row, uint64_t tu
 {
     const json_t *id = json_object_get(row->at.object, "request_id");
     if (!json_is_string(id)) {
-        return id && !json_is_null(id) ? json_at_expected(&row->at, "request_id", err, "a string") : 0;
+        return id && !json_is_null(id) ? json_at_expected(&row->at, "request_id", err, "a string")
+                                       : 0;
     }
     if (json_object_get(r->requests, json_string_value(id))) {
         return json_at_error(&row->at, "request_id", err, "found \"%.64s\" a second time",
                              json_string_value(id));
     }
-    return json_object_set_new(r->requests, json_string_value(id), json_integer((json_int_t)turn)) < 0
+    return json_object_set_new(r->requests, json_string_value(id), json_integer((json_int_t)turn)) <
+                   0
                ? -ENOMEM
                : 0;
 }
@@ -344,7 +362,8 @@ static int remember_request(struct reader *r, const struct row *row, uint64_t tu
 static int add_turn(struct reader *r, struct row *row, uint32_t session, uint32_t number)
 {
     uint64_t turn = r->b->t->n_turns;
-    if (trace_grow(&r->places, &r->capacity_places, turn - r->first_turn + 1, sizeof(*r->places)) < 0) {
+    if (trace_grow(&r->places, &r->capacity_places, turn - r->first_turn + 1, sizeof(*r->places)) <
+        0) {
         return -ENOMEM;
     }
     row->turn.t_ns = (uint64_t)row->t_ns;
@@ -409,7 +428,8 @@ static int read_rows(struct reader *r, struct err *err)
     return 0;
 }
 
-/* A wait is for the end of a session; one for a request in its middle cannot be told to the workload. */
+/* A wait is for the end of a session; one for a request in its middle cannot be told to the
+ * workload. */
 static int check_awaited(const struct reader *r, struct err *err)
 {
     for (size_t i = 0; i < r->n_awaited; i++) {
@@ -417,8 +437,9 @@ static int check_awaited(const struct reader *r, struct err *err)
         if (last_turn(r, place.session) != r->awaited[i]) {
             err_at(err, r->rows.source, r->awaited_lines[i], 0);
             err_field(err, "wait_for");
-            return err_set(err, -EINVAL, "waits for a request in the middle of session \"%s\", expected "
-                                         "the session's last one",
+            return err_set(err, -EINVAL,
+                           "waits for a request in the middle of session \"%s\", expected "
+                           "the session's last one",
                            r->b->t->sessions[place.session].name);
         }
     }
@@ -435,7 +456,8 @@ static int group(struct reader *r)
     }
     for (uint64_t i = 0; i < n; i++) {
         session_of[i] = r->places[i].session;
-        t->closed_loop |= r->places[i].number > 0 || t->sessions[session_of[i]].parent != TRACE_NONE;
+        t->closed_loop |=
+            r->places[i].number > 0 || t->sessions[session_of[i]].parent != TRACE_NONE;
     }
     int rc = trace_group_turns(r->b, r->first_turn, session_of);
     free(session_of);

@@ -31,7 +31,8 @@ int trace_probe_open(struct trace_probe *probe, const char *path, struct err *er
 void trace_probe_done(struct trace_probe *probe);
 
 /* The field called name, or NULL. */
-const struct trace_probe_field *trace_probe_field(const struct trace_probe *probe, const char *name);
+const struct trace_probe_field *trace_probe_field(const struct trace_probe *probe,
+                                                  const char *name);
 
 /* Whether the file is of the kind and has all of the names (NULL-terminated list). */
 bool trace_probe_has(const struct trace_probe *probe, enum trace_probe_kind kind,

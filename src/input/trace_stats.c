@@ -25,8 +25,8 @@ static uint32_t scope_of(const struct trace *t, const uint32_t *session_of, uint
     return t->sessions[session_of[turn]].scope;
 }
 
-/* The ids known to earlier requests, whatever came before them: a trie one level deep, whose values are
- * the number (from 1) of the last request that had the id. */
+/* The ids known to earlier requests, whatever came before them: a trie one level deep, whose values
+ * are the number (from 1) of the last request that had the id. */
 static int count_ids(struct block_trie *seen, const struct trace_turn *turn, const uint64_t *ids,
                      uint32_t scope, uint32_t number, struct trace_stats *s)
 {
@@ -121,8 +121,8 @@ int trace_stats_compute(const struct trace *t, struct trace_stats *ret_stats, st
     return 0;
 }
 
-/* The cache: a ring of trie nodes around a sentinel, most recently used first. Links are stored plus one,
- * so that 0 says "not cached" and the sentinel is entry 0. */
+/* The cache: a ring of trie nodes around a sentinel, most recently used first. Links are stored
+ * plus one, so that 0 says "not cached" and the sentinel is entry 0. */
 struct lru {
     struct block_trie trie;
     uint32_t (*links)[2]; /* by node + 1: next (older), previous (newer) */
@@ -181,8 +181,8 @@ static void touch(struct lru *c, uint32_t node, struct trace_lru *lru)
     }
 }
 
-static int lru_request(struct lru *c, const struct trace_turn *turn, const uint64_t *ids, uint32_t scope,
-                       uint32_t *nodes, struct trace_lru *lru)
+static int lru_request(struct lru *c, const struct trace_turn *turn, const uint64_t *ids,
+                       uint32_t scope, uint32_t *nodes, struct trace_lru *lru)
 {
     int rc = block_trie_insert(&c->trie, scope, ids, turn->n_ids, NULL);
     if (rc < 0 || make_room(c) < 0) {
@@ -220,7 +220,8 @@ int trace_lru_compute(const struct trace *t, struct trace_lru *lru, struct err *
     for (uint64_t i = 0; rc == 0 && i < t->n_turns; i++) {
         uint64_t at = t->file_order[i];
         const struct trace_turn *turn = &t->turns[at];
-        rc = lru_request(&c, turn, trace_turn_ids(t, turn), scope_of(t, session_of, at), nodes, &result);
+        rc = lru_request(&c, turn, trace_turn_ids(t, turn), scope_of(t, session_of, at), nodes,
+                         &result);
     }
     block_trie_done(&c.trie);
     free(c.links);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * WEKA coding-agent sessions, JSON: a stream of values, each a trace: an agent with the subagents it
- * spawned. The agent is a session; a subagent is a session whose parent is the turn before its marker;
- * the turn after a completed subagent's marker waits for it. Closed loop: think_time counts from the end
- * of the previous turn. Block ids of a trace are its own scope, or shared ("hash_id_scope": "global").
+ * WEKA coding-agent sessions, JSON: a stream of values, each a trace: an agent with the subagents
+ * it spawned. The agent is a session; a subagent is a session whose parent is the turn before its
+ * marker; the turn after a completed subagent's marker waits for it. Closed loop: think_time counts
+ * from the end of the previous turn. Block ids of a trace are its own scope, or shared
+ * ("hash_id_scope": "global").
  */
 #include "input/trace_weka.h"
 
@@ -44,7 +45,7 @@ struct level {
     int64_t base_ns;  /* added to the recorded times */
     int64_t start_ns; /* of the session: its spawn, or its arrival */
     bool spawned;
-    uint32_t session;    /* TRACE_NONE: no requests of its own */
+    uint32_t session; /* TRACE_NONE: no requests of its own */
     uint64_t first_turn;
     struct request *requests; /* one per turn */
     size_t n_requests, capacity_requests;
@@ -83,7 +84,8 @@ static int get_duration(const struct level *l, const struct json_at *at, const c
     *ret_ns = 0;
     int rc = json_at_time(at, key, NS_PER_S, ret_ns, ret_present, err);
     if (rc == 0 && *ret_ns < 0) {
-        trace_note_repair(trace_of(l), reason, "%s:%u: %s", at->rows->source, at->rows->row_line, at->path);
+        trace_note_repair(trace_of(l), reason, "%s:%u: %s", at->rows->source, at->rows->row_line,
+                          at->path);
         *ret_ns = 0;
     }
     return rc;
@@ -94,21 +96,23 @@ static int parse_times(const struct level *l, const struct json_at *at, struct r
 {
     int rc = json_at_time(at, "t", NS_PER_S, &req->t_ns, NULL, err);
     rc = rc < 0 ? rc : add_ns(at, req->t_ns, l->base_ns, &req->t_ns, err);
-    rc = rc < 0 ? rc : get_duration(l, at, "api_time", "negative api_time set to 0", &req->api_ns,
-                                    &req->has_api, err);
-    return rc < 0 ? rc : get_duration(l, at, "think_time", "negative think_time set to 0", &req->think_ns,
-                                      &req->has_think, err);
+    rc = rc < 0 ? rc
+                : get_duration(l, at, "api_time", "negative api_time set to 0", &req->api_ns,
+                               &req->has_api, err);
+    return rc < 0 ? rc
+                  : get_duration(l, at, "think_time", "negative think_time set to 0",
+                                 &req->think_ns, &req->has_think, err);
 }
 
-static void check_blocks(const struct level *l, const struct json_at *at, const struct trace_turn *turn,
-                         uint32_t n_ids)
+static void check_blocks(const struct level *l, const struct json_at *at,
+                         const struct trace_turn *turn, uint32_t n_ids)
 {
     uint32_t full = turn->prompt_tok / l->trace->block_tok;
     uint32_t all = full + (turn->prompt_tok % l->trace->block_tok != 0);
     if (n_ids != full && n_ids != all) {
         trace_note_repair(trace_of(l), "number of block ids does not follow from the length",
-                          "%s:%u: %s: %u ids, %u tokens", at->rows->source, at->rows->row_line, at->path,
-                          n_ids, turn->prompt_tok);
+                          "%s:%u: %s: %u ids, %u tokens", at->rows->source, at->rows->row_line,
+                          at->path, n_ids, turn->prompt_tok);
     }
 }
 
@@ -123,8 +127,8 @@ static bool repeats_previous(const struct level *l, const struct request *req)
     const struct trace_turn *a = &t->turns[t->n_turns - 2], *b = &t->turns[t->n_turns - 1];
     return prev->index + 1 == req->index && prev->has_api == req->has_api &&
            prev->api_ns == req->api_ns && prev->has_think == req->has_think &&
-           prev->think_ns == req->think_ns && a->t_ns == b->t_ns && a->prompt_tok == b->prompt_tok &&
-           a->gen_tok == b->gen_tok && a->n_ids == b->n_ids &&
+           prev->think_ns == req->think_ns && a->t_ns == b->t_ns &&
+           a->prompt_tok == b->prompt_tok && a->gen_tok == b->gen_tok && a->n_ids == b->n_ids &&
            (a->n_ids == 0 ||
             memcmp(t->ids + a->first_id, t->ids + b->first_id, a->n_ids * sizeof(*t->ids)) == 0);
 }
@@ -193,7 +197,8 @@ static int find_ends(struct level *l, struct err *err)
             }
             continue;
         }
-        trace_count_repair(trace_of(l), "missing api_time: end taken from the next think_time, or 0 long", 1);
+        trace_count_repair(trace_of(l),
+                           "missing api_time: end taken from the next think_time, or 0 long", 1);
         if (next && next->has_think && next->t_ns - next->think_ns > req->t_ns) {
             req->end_ns = next->t_ns - next->think_ns;
         }
@@ -224,11 +229,12 @@ static int add_turns(struct level *l, struct err *err)
     return rc;
 }
 
-static uint64_t clamped_gap(const struct level *l, int64_t from_ns, int64_t to_ns, const char *reason)
+static uint64_t clamped_gap(const struct level *l, int64_t from_ns, int64_t to_ns,
+                            const char *reason)
 {
     if (to_ns < from_ns) {
-        trace_note_repair(trace_of(l), reason, "%s: %s: by %lld ms", l->trace->r->rows.source, l->name,
-                          (long long)((from_ns - to_ns) / (int64_t)NS_PER_MS));
+        trace_note_repair(trace_of(l), reason, "%s: %s: by %lld ms", l->trace->r->rows.source,
+                          l->name, (long long)((from_ns - to_ns) / (int64_t)NS_PER_MS));
         return 0;
     }
     return (uint64_t)(to_ns - from_ns);
@@ -251,16 +257,19 @@ static int time_turn(struct level *l, size_t k)
     if (l->n_pending > 0) {
         from_ns = l->pending_end_ns > from_ns ? l->pending_end_ns : from_ns;
         l->n_pending = 0;
-        turn->delay_ns = clamped_gap(l, from_ns, req->t_ns,
-                                     "turn recorded before the end of what it waits for: delay set to 0");
+        turn->delay_ns =
+            clamped_gap(l, from_ns, req->t_ns,
+                        "turn recorded before the end of what it waits for: delay set to 0");
     } else if (k > 0 && req->has_think) {
         turn->delay_ns = (uint64_t)req->think_ns;
     } else {
         if (k > 0) {
-            trace_count_repair(trace_of(l), "missing think_time: taken from the gap between turns", 1);
+            trace_count_repair(trace_of(l), "missing think_time: taken from the gap between turns",
+                               1);
         }
-        turn->delay_ns = clamped_gap(l, from_ns, req->t_ns,
-                                     "turn recorded before the end of the previous one: delay set to 0");
+        turn->delay_ns =
+            clamped_gap(l, from_ns, req->t_ns,
+                        "turn recorded before the end of the previous one: delay set to 0");
     }
     return 0;
 }
@@ -297,7 +306,8 @@ static void set_parent(struct level *l, size_t k, const struct level *child)
 {
     struct trace_session *s = &trace_of(l)->sessions[child->session];
     if (l->session == TRACE_NONE) {
-        trace_count_repair(trace_of(l), "subagent of an agent without requests starts by the clock", 1);
+        trace_count_repair(trace_of(l), "subagent of an agent without requests starts by the clock",
+                           1);
         s->arrival_ns = (uint64_t)child->start_ns;
         return;
     }
@@ -404,7 +414,8 @@ static int read_level(struct level *l, struct err *err)
     return rc;
 }
 
-static int find_scope(struct reader *r, const struct json_at *at, uint32_t *ret_scope, struct err *err)
+static int find_scope(struct reader *r, const struct json_at *at, uint32_t *ret_scope,
+                      struct err *err)
 {
     const json_t *value = json_object_get(at->object, "hash_id_scope");
     const char *text = value ? json_string_value(value) : "local";
@@ -436,8 +447,9 @@ static int read_head(struct agent_trace *a, const struct json_at *at, struct err
     }
     a->block_tok = r->b->options->block_tok ? r->b->options->block_tok : a->block_tok;
     rc = rc < 0 ? rc : find_scope(r, at, &a->scope, err);
-    return rc < 0 ? rc
-                  : weka_find_dialect(at, r->b->options->weka_dialect, a->block_tok, &a->dialect, err);
+    return rc < 0
+               ? rc
+               : weka_find_dialect(at, r->b->options->weka_dialect, a->block_tok, &a->dialect, err);
 }
 
 static int read_trace(struct reader *r, const json_t *object, struct err *err)

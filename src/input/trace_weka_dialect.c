@@ -91,8 +91,9 @@ int weka_find_dialect(const struct json_at *trace, const char *name, uint32_t bl
         }
     }
     *ret_dialect = WEKA_ANY;
-    return e.subagents ? json_at_error(trace, "requests", err,
-                                       "nothing tells whether subagent times are of WEKA dialect v7 or v8; "
-                                       "name the dialect")
-                       : 0;
+    return e.subagents
+               ? json_at_error(trace, "requests", err,
+                               "nothing tells whether subagent times are of WEKA dialect v7 or v8; "
+                               "name the dialect")
+               : 0;
 }

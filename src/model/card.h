@@ -22,34 +22,35 @@ struct model_card {
     uint32_t n_dense_layers; /* leading layers with a dense FFN; all of them for a dense model */
     uint32_t hidden;
     enum attention_kind attention;
-    uint32_t n_heads, n_kv_heads, head_dim;                               /* GQA */
-    uint32_t q_lora_rank, kv_lora_rank, rope_dim, nope_dim, v_head_dim;   /* MLA and DSA */
-    uint32_t indexer_heads, indexer_dim, sparse_topk;                     /* DSA */
-    uint32_t n_window_layers, window_tok;                                 /* sliding-window layers */
-    uint32_t n_experts, experts_per_tok, n_shared_experts, expert_width;  /* 0 for a dense model */
-    uint32_t dense_width;                                                 /* FFN width of dense layers */
+    uint32_t n_heads, n_kv_heads, head_dim;                              /* GQA */
+    uint32_t q_lora_rank, kv_lora_rank, rope_dim, nope_dim, v_head_dim;  /* MLA and DSA */
+    uint32_t indexer_heads, indexer_dim, sparse_topk;                    /* DSA */
+    uint32_t n_window_layers, window_tok;                                /* sliding-window layers */
+    uint32_t n_experts, experts_per_tok, n_shared_experts, expert_width; /* 0 for a dense model */
+    uint32_t dense_width; /* FFN width of dense layers */
     uint32_t vocab;
-    bool tied_embeddings; /* LM head and embedding table are one matrix */
+    bool tied_embeddings;               /* LM head and embedding table are one matrix */
     double total_params, active_params; /* parameters, LM head included */
     uint64_t max_context_tok;
 
-    double kv_bytes_per_tok_layer;  /* stored bytes of one token in one (average) layer, indexer included */
+    double kv_bytes_per_tok_layer;      /* stored bytes of one token in one (average) layer, indexer
+                                           included */
     double indexer_bytes_per_tok_layer; /* the indexer's share of them; 0 without DSA */
-    double weight_bytes_per_param;  /* 1 for FP8, 2 for BF16 */
-    double mla_core_scale;          /* factor on the MLA core in card_cache_compute_ratio() only: 0.88 gives
-                                       the paper's table 1 for DeepSeek, 1 is the arithmetic; times use 1 */
-    bool expert_parallel;           /* attention DP + experts EP; false: data parallel only */
-    char kv_dtype[16];              /* "fp8", "bf16", "fp16": as the card states it */
-    char source[256];               /* where the numbers come from */
+    double weight_bytes_per_param;      /* 1 for FP8, 2 for BF16 */
+    double mla_core_scale; /* factor on the MLA core in card_cache_compute_ratio() only: 0.88 gives
+                              the paper's table 1 for DeepSeek, 1 is the arithmetic; times use 1 */
+    bool expert_parallel;  /* attention DP + experts EP; false: data parallel only */
+    char kv_dtype[16];     /* "fp8", "bf16", "fp16": as the card states it */
+    char source[256];      /* where the numbers come from */
 };
 
 /*
  * Sets kv_bytes_per_tok_layer and indexer_bytes_per_tok_layer from the shapes and kv_dtype:
  *   GQA  2 * n_kv_heads * head_dim elements per full-attention layer, averaged over all layers (the
  *        window layers' keys are bounded by the window and not stored)
- *   MLA  bf16/fp16: 2*(kv + rope) bytes; fp8: kv + one FP32 scale per 128 + rope in BF16 (656 for 512+64)
- *   DSA  the same, plus indexer_dim in FP8 with one FP32 scale per 128 (132 for 128)
- * Returns 0, or -EINVAL when kv_dtype is none of "fp8", "bf16", "fp16".
+ *   MLA  bf16/fp16: 2*(kv + rope) bytes; fp8: kv + one FP32 scale per 128 + rope in BF16 (656 for
+ * 512+64) DSA  the same, plus indexer_dim in FP8 with one FP32 scale per 128 (132 for 128) Returns
+ * 0, or -EINVAL when kv_dtype is none of "fp8", "bf16", "fp16".
  */
 int card_set_kv_layout(struct model_card *card);
 
@@ -63,13 +64,13 @@ double card_attention_pairs(double cached_tok, double new_tok);
 double card_linear_flops(const struct model_card *card, double new_tok);
 
 /*
- * Key visits when each query sees at most limit keys: the sum over i = 1..n of min(cached + i, limit).
- * With limit >= cached + n it is card_attention_pairs(). Sliding windows and DSA's top-k.
+ * Key visits when each query sees at most limit keys: the sum over i = 1..n of min(cached + i,
+ * limit). With limit >= cached + n it is card_attention_pairs(). Sliding windows and DSA's top-k.
  */
 double card_limited_pairs(double cached_tok, double new_tok, double limit);
 
-/* FLOPs of the DSA indexer over all layers (it scores every pair, in FP8): 2*h_I*d_I*layers*pairs. 0
- * without DSA. */
+/* FLOPs of the DSA indexer over all layers (it scores every pair, in FP8): 2*h_I*d_I*layers*pairs.
+ * 0 without DSA. */
 double card_indexer_flops(const struct model_card *card, double cached_tok, double new_tok);
 
 /*
@@ -87,15 +88,17 @@ double card_attention_flops(const struct model_card *card, double cached_tok, do
 /*
  * Cache-compute ratio: bytes of KV to load per FLOP of an append of append_tok on context_tok = L,
  *     kv*L / [append * (2*active + c*min(L, topk) + i*L)]
- * with kv the bytes without the indexer's, c the core's and i the indexer's FLOPs per pair (facts of
- * table 1 of the paper, which uses append 429; append's own triangle is left out there and here).
+ * with kv the bytes without the indexer's, c the core's and i the indexer's FLOPs per pair (facts
+ * of table 1 of the paper, which uses append 429; append's own triangle is left out there and
+ * here).
  */
-double card_cache_compute_ratio(const struct model_card *card, double context_tok, double append_tok);
+double card_cache_compute_ratio(const struct model_card *card, double context_tok,
+                                double append_tok);
 
 /*
  * Parameters counted from the shapes: projections, indexer, FFNs, routers, embedding and LM head
- * (biases and norms are left out, below 0.1 %; prediction (MTP) layers too). Active: those one token
- * meets, so experts_per_tok + shared experts, and the LM head but not the embedding table.
+ * (biases and norms are left out, below 0.1 %; prediction (MTP) layers too). Active: those one
+ * token meets, so experts_per_tok + shared experts, and the LM head but not the embedding table.
  */
 struct card_params {
     double total, active;

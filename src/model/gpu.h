@@ -11,8 +11,9 @@ struct gpu_profile {
     double fp4_flops;             /* fp8 where the GPU has no FP4; only for the I/O-compute ratio */
     double hbm_Bps;
     double hbm_bytes;
-    double nic_Bps;               /* compute NIC that ships with it, for the I/O-compute ratio */
-    /* Fractions of peak (or of bandwidth) reached; see scenarios/gpus/(name).json for the source of each. */
+    double nic_Bps; /* compute NIC that ships with it, for the I/O-compute ratio */
+    /* Fractions of peak (or of bandwidth) reached; see scenarios/gpus/(name).json for the source of
+     * each. */
     double mfu_attention_prefill; /* FlashAttention / MLA core */
     double mfu_indexer_prefill;   /* DSA indexer, of the FP8 peak */
     double mfu_sparse_prefill;    /* DSA sparse core */
@@ -21,7 +22,7 @@ struct gpu_profile {
     double mfu_attention_decode;  /* dense GQA / MLA decode core, of the BF16 peak */
     double mfu_sparse_decode;     /* DSA decode core, of the BF16 peak */
     double hbm_efficiency;        /* reached share of hbm_Bps */
-    uint32_t nvlink_gpus;         /* GPUs of one NVLink domain: EP groups up to this size avoid the NICs */
+    uint32_t nvlink_gpus; /* GPUs of one NVLink domain: EP groups up to this size avoid the NICs */
     char source[256];
 };
 

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Time of a forward and of a decode step. Pure functions of (card, GPU, configuration); all constants
- * that may be fitted are in struct timing_config, every one physical (an efficiency or a fixed cost).
+ * Time of a forward and of a decode step. Pure functions of (card, GPU, configuration); all
+ * constants that may be fitted are in struct timing_config, every one physical (an efficiency or a
+ * fixed cost).
  *
  * A prefill forward of an EP group of G GPUs (facts/dualpath, "Scheduler"):
- *     T = fixed + sum over layers [ max over GPUs (attention + linear) + experts(all tokens of the group) ]
- * Layers are taken as equal, so a run of k of L layers costs the k/L share of each sum. EP dispatch and
- * combine are taken as hidden behind the other half batch in a prefill; what is not hidden is in
- * linear_efficiency. A decode step of the group:
- *     T = fixed + max over GPUs (attention(batch, context) + linear(batch)) + experts(batch of the group)
+ *     T = fixed + sum over layers [ max over GPUs (attention + linear) + experts(all tokens of the
+ * group) ] Layers are taken as equal, so a run of k of L layers costs the k/L share of each sum. EP
+ * dispatch and combine are taken as hidden behind the other half batch in a prefill; what is not
+ * hidden is in linear_efficiency. A decode step of the group: T = fixed + max over GPUs
+ * (attention(batch, context) + linear(batch)) + experts(batch of the group)
  *
- * A matrix product takes hypot(FLOPs / (peak * MFU), weight bytes / (HBM * efficiency)): a smooth maximum
- * of the two roofs, so that MFU falls with the number of tokens m as measured kernels do. On H800 with
- * FP8 this gives 0.30 at m = 128 (measured 0.06-0.33), 0.62 for grouped products at 1024 (0.60-0.67) and
- * 0.68 at 4096 (0.62-0.75). GEMMs run at the FP8 peak when weights take <= 1 byte per parameter,
- * otherwise at the BF16 peak; attention cores at the BF16 peak; the DSA indexer at the FP8 peak.
+ * A matrix product takes hypot(FLOPs / (peak * MFU), weight bytes / (HBM * efficiency)): a smooth
+ * maximum of the two roofs, so that MFU falls with the number of tokens m as measured kernels do.
+ * On H800 with FP8 this gives 0.30 at m = 128 (measured 0.06-0.33), 0.62 for grouped products at
+ * 1024 (0.60-0.67) and 0.68 at 4096 (0.62-0.75). GEMMs run at the FP8 peak when weights take <= 1
+ * byte per parameter, otherwise at the BF16 peak; attention cores at the BF16 peak; the DSA indexer
+ * at the FP8 peak.
  */
 #ifndef DUALPATH_MODEL_TIMING_H
 #define DUALPATH_MODEL_TIMING_H
@@ -30,11 +32,11 @@ struct timing_config {
     double decode_efficiency;    /* scales HBM efficiency and MFU of a decode step */
     double forward_fixed_s;      /* per forward: launch, sampling, scheduling */
     double decode_fixed_s;       /* per decode step: launch, sampling */
-    double decode_collective_local_s;  /* per MoE layer and decode step: latency of dispatch + combine
-                                          in an EP group inside one NVLink domain... */
+    double decode_collective_local_s;  /* per MoE layer and decode step: latency of dispatch +
+                                          combine  in an EP group inside one NVLink domain... */
     double decode_collective_remote_s; /* ...and across the NICs */
-    double decode_comm_exposed_frac;   /* share of the decode dispatch and combine bytes' time on the NIC
-                                          that nothing hides; 1 = no overlap */
+    double decode_comm_exposed_frac; /* share of the decode dispatch and combine bytes' time on the
+                                        NIC that nothing hides; 1 = no overlap */
 };
 
 /* The documented defaults; the source of each stands in timing.c. */
@@ -49,31 +51,36 @@ struct timing_model {
 /* Prefill attention of one request on one GPU, all layers: new_tok tokens on cached_tok. In ns. */
 double timing_attention_ns(const struct timing_model *tm, double cached_tok, double new_tok);
 
-/* Data-parallel linear work of one GPU for new_tok tokens (projections, dense and shared FFNs), all layers. */
+/* Data-parallel linear work of one GPU for new_tok tokens (projections, dense and shared FFNs), all
+ * layers. */
 double timing_linear_ns(const struct timing_model *tm, double new_tok);
 
-/* Expert work per GPU when group_tok tokens are spread evenly over group_gpus GPUs, all layers; 0 if dense. */
+/* Expert work per GPU when group_tok tokens are spread evenly over group_gpus GPUs, all layers; 0
+ * if dense. */
 double timing_experts_ns(const struct timing_model *tm, double group_tok, uint32_t group_gpus);
 
 /* Fixed cost of one forward. */
 double timing_forward_fixed_ns(const struct timing_model *tm);
 
 /*
- * Attention and linear part of one decode step on one GPU with batch sequences whose contexts sum to
- * context_tok. Linear in context_tok for a fixed batch (so that n steps integrate exactly).
+ * Attention and linear part of one decode step on one GPU with batch sequences whose contexts sum
+ * to context_tok. Linear in context_tok for a fixed batch (so that n steps integrate exactly).
  */
 double timing_decode_gpu_ns(const struct timing_model *tm, double batch, double context_tok);
 
 /*
- * Expert part of a decode step per GPU plus the fixed cost, group_batch sequences over group_gpus GPUs:
- * weights of the experts expected to be touched, dispatch and combine bytes (8 copies of an FP8 and a BF16
- * hidden vector for top-8) over the NIC when the group is larger than an NVLink domain, and latencies.
+ * Expert part of a decode step per GPU plus the fixed cost, group_batch sequences over group_gpus
+ * GPUs: weights of the experts expected to be touched, dispatch and combine bytes (8 copies of an
+ * FP8 and a BF16 hidden vector for top-8) over the NIC when the group is larger than an NVLink
+ * domain, and latencies.
  */
-double timing_decode_group_ns(const struct timing_model *tm, double group_batch, uint32_t group_gpus);
+double timing_decode_group_ns(const struct timing_model *tm, double group_batch,
+                              uint32_t group_gpus);
 
 /*
- * Bytes of weights resident on each GPU when experts are spread over ep_gpus GPUs (1 = all of them).
- * Embedding and LM head stay in BF16 where the rest is quantised, as in the published checkpoints.
+ * Bytes of weights resident on each GPU when experts are spread over ep_gpus GPUs (1 = all of
+ * them). Embedding and LM head stay in BF16 where the rest is quantised, as in the published
+ * checkpoints.
  */
 double timing_weight_bytes_per_gpu(const struct timing_model *tm, uint32_t ep_gpus);
 

@@ -23,17 +23,20 @@ static enum cluster_path path_of(const struct scenario_system *s)
     return s->dual_path ? paths[s->path_policy] : CLUSTER_PREFILL;
 }
 
-static void set_memories(const struct scenario *sc, const struct scenario_derived *d, struct cluster *c)
+static void set_memories(const struct scenario *sc, const struct scenario_derived *d,
+                         struct cluster *c)
 {
     uint64_t block = kv_full_block_bytes(&c->kv);
-    uint64_t persist = (uint64_t)(COMPOSE_PERSIST_BUFFER_SHARE * (double)sc->cluster.dram_buffer_bytes);
+    uint64_t persist =
+        (uint64_t)(COMPOSE_PERSIST_BUFFER_SHARE * (double)sc->cluster.dram_buffer_bytes);
     c->persist_buffer_bytes = persist > block ? persist : block;
     c->dram_buffer_bytes = sc->cluster.dram_buffer_bytes - c->persist_buffer_bytes;
     c->prefill_hbm_bytes = d->prefill.hbm_kv_bytes;
     c->decode_hbm_blocks = d->decode.hbm_kv_bytes / block;
 }
 
-static void set_rules(const struct scenario *sc, const struct scenario_derived *d, struct cluster *c)
+static void set_rules(const struct scenario *sc, const struct scenario_derived *d,
+                      struct cluster *c)
 {
     const struct scenario_system *s = &sc->system;
     c->layerwise = s->layerwise;
@@ -51,10 +54,11 @@ static void set_rules(const struct scenario *sc, const struct scenario_derived *
 static int check_even(const struct cluster *c, struct err *err)
 {
     if (c->prefill_nodes % c->prefill_group_nodes || c->decode_nodes % c->decode_group_nodes) {
-        return err_set(err, -EINVAL,
-                       "EP groups of %u prefill and %u decode nodes do not divide %u prefill and %u "
-                       "decode nodes",
-                       c->prefill_group_nodes, c->decode_group_nodes, c->prefill_nodes, c->decode_nodes);
+        return err_set(
+            err, -EINVAL,
+            "EP groups of %u prefill and %u decode nodes do not divide %u prefill and %u "
+            "decode nodes",
+            c->prefill_group_nodes, c->decode_group_nodes, c->prefill_nodes, c->decode_nodes);
     }
     return 0;
 }
@@ -64,8 +68,8 @@ int compose_cluster(const struct scenario *sc, struct timing_model *ret_timing,
 {
     struct scenario_derived d;
     scenario_derive(sc, &d);
-    *ret_timing = (struct timing_model){
-        .card = sc->model, .gpu = sc->cluster.gpu, .config = sc->timing};
+    *ret_timing =
+        (struct timing_model){.card = sc->model, .gpu = sc->cluster.gpu, .config = sc->timing};
     double per_layer = sc->model.kv_bytes_per_tok_layer;
     if (per_layer != floor(per_layer)) {
         err_field(err, "model.kv_bytes_per_tok_layer");
@@ -90,8 +94,8 @@ int compose_cluster(const struct scenario *sc, struct timing_model *ret_timing,
     return check_even(ret_cluster, err);
 }
 
-static int too_big(const char *trace, uint32_t session, uint32_t turn, uint64_t needed, const char *unit,
-                   uint64_t limit, const char *what, struct err *err)
+static int too_big(const char *trace, uint32_t session, uint32_t turn, uint64_t needed,
+                   const char *unit, uint64_t limit, const char *what, struct err *err)
 {
     err_at(err, trace, 0, 0);
     err_field(err, "session %u, turn %u", session, turn);
@@ -107,11 +111,12 @@ static int check_turn(const struct cluster *c, uint32_t session, uint32_t turn,
     uint64_t blocks = cluster_decode_blocks(c, t->prompt_tok, t->gen_tok);
     if (room > c->dram_buffer_bytes) {
         return too_big(trace, session, turn, room, "bytes of KV", c->dram_buffer_bytes,
-                       "a node's DRAM buffer (cluster.dram_buffer_bytes less the persist buffer)", err);
+                       "a node's DRAM buffer (cluster.dram_buffer_bytes less the persist buffer)",
+                       err);
     }
     if (prefill > c->prefill_hbm_bytes) {
-        return too_big(trace, session, turn, prefill, "bytes of KV in a forward", c->prefill_hbm_bytes,
-                       "a prefill GPU's HBM (less weights and reserve)", err);
+        return too_big(trace, session, turn, prefill, "bytes of KV in a forward",
+                       c->prefill_hbm_bytes, "a prefill GPU's HBM (less weights and reserve)", err);
     }
     if (blocks > c->decode_hbm_blocks) {
         return too_big(trace, session, turn, blocks, "KV blocks", c->decode_hbm_blocks,
@@ -120,7 +125,8 @@ static int check_turn(const struct cluster *c, uint32_t session, uint32_t turn,
     return 0;
 }
 
-int compose_workload(struct cluster *cluster, const struct workload *w, const char *trace, struct err *err)
+int compose_workload(struct cluster *cluster, const struct workload *w, const char *trace,
+                     struct err *err)
 {
     uint32_t most_tok = 1;
     cluster->shared_prefixes = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * From a resolved scenario to what the schedulers and engines are built from: the same for a simulated and
- * for a real run.
+ * From a resolved scenario to what the schedulers and engines are built from: the same for a
+ * simulated and for a real run.
  */
 #ifndef DUALPATH_PLAN_COMPOSE_H
 #define DUALPATH_PLAN_COMPOSE_H
@@ -17,16 +17,17 @@
 /* Layer streaming of fidelity "auto": a forward in this many stages. */
 #define COMPOSE_AUTO_STAGES 4u
 
-/* ret_timing must outlive ret_cluster, which points to it. -EINVAL with err when the groups do not come out
- * even or the KV layout is not one of whole bytes. */
+/* ret_timing must outlive ret_cluster, which points to it. -EINVAL with err when the groups do not
+ * come out even or the KV layout is not one of whole bytes. */
 int compose_cluster(const struct scenario *sc, struct timing_model *ret_timing,
                     struct cluster *ret_cluster, struct err *err);
 
 /*
- * Checks every turn against the buffers and memories it must fit into; -EINVAL with err naming the session,
- * the turn and the limit. Also sets cluster->span_bytes, staging_offset_bytes and shared_prefixes, which
- * follow from the workload.
+ * Checks every turn against the buffers and memories it must fit into; -EINVAL with err naming the
+ * session, the turn and the limit. Also sets cluster->span_bytes, staging_offset_bytes and
+ * shared_prefixes, which follow from the workload.
  */
-int compose_workload(struct cluster *cluster, const struct workload *w, const char *trace, struct err *err);
+int compose_workload(struct cluster *cluster, const struct workload *w, const char *trace,
+                     struct err *err);
 
 #endif

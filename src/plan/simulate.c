@@ -10,7 +10,8 @@
 #include "plan/compose.h"
 #include "plan/simulation.h"
 
-/* No request finishes for this long of simulated time, with requests in the system: the run is stuck. */
+/* No request finishes for this long of simulated time, with requests in the system: the run is
+ * stuck. */
 #define STUCK_AFTER_S 20000
 
 static void turn_over(void *self, const struct client_turn *t)
@@ -31,10 +32,10 @@ static void turn_over(void *self, const struct client_turn *t)
     uint32_t block = s->cluster.kv.block_tok;
     s->expected_blocks += (t->prompt_tok + t->gen_tok - 1) / block - t->hit_tok / block;
     if (s->options.requests_csv) {
-        fprintf(s->options.requests_csv,
-                "%u,%u,%u,%u,%u,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f\n", t->session, t->turn,
-                t->prompt_tok, t->hit_tok, t->gen_tok, (double)t->arrival_ns * 1e-9,
-                (double)t->first_ns * 1e-9, (double)t->second_ns * 1e-9, (double)t->last_ns * 1e-9,
+        fprintf(s->options.requests_csv, "%u,%u,%u,%u,%u,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f\n",
+                t->session, t->turn, t->prompt_tok, t->hit_tok, t->gen_tok,
+                (double)t->arrival_ns * 1e-9, (double)t->first_ns * 1e-9,
+                (double)t->second_ns * 1e-9, (double)t->last_ns * 1e-9,
                 (double)t->scheduled_ns * 1e-9, (double)t->alloc_ns * 1e-9,
                 (double)t->read_ns * 1e-9, (double)t->prefill_ns * 1e-9);
     }
@@ -76,7 +77,8 @@ static void watch(struct loop_timer *t)
     uint64_t over = s->client.totals.requests_over;
     if (s->client.in_system > 0 && over == s->watched_over) {
         err_set(&s->fault, -EDEADLK,
-                "stuck: %" PRIu64 " requests in the system and none finished for %d s of simulated time",
+                "stuck: %" PRIu64
+                " requests in the system and none finished for %d s of simulated time",
                 s->client.in_system, STUCK_AFTER_S);
         loop_stop(&s->loop);
         return;
@@ -138,8 +140,10 @@ static int build_ports(struct simulation *s)
 static int build_nodes(struct simulation *s)
 {
     const struct cluster *c = &s->cluster;
-    struct node_ports ports = {
-        .loop = &s->loop, .dp = &s->dp.dp, .messages = &s->messages.port, .compute = &s->compute.port};
+    struct node_ports ports = {.loop = &s->loop,
+                               .dp = &s->dp.dp,
+                               .messages = &s->messages.port,
+                               .compute = &s->compute.port};
     s->prefill = calloc(c->prefill_nodes, sizeof(*s->prefill));
     s->decode = calloc(c->decode_nodes, sizeof(*s->decode));
     if (!s->prefill || !s->decode) {
@@ -152,7 +156,8 @@ static int build_nodes(struct simulation *s)
         }
     }
     for (; s->n_decode < c->decode_nodes; s->n_decode++) {
-        int rc = decode_node_init(&s->decode[s->n_decode], c, &ports, c->prefill_nodes + s->n_decode);
+        int rc =
+            decode_node_init(&s->decode[s->n_decode], c, &ports, c->prefill_nodes + s->n_decode);
         if (rc) {
             return rc;
         }
@@ -268,7 +273,8 @@ int simulation_run(struct simulation *s, struct result *ret, struct err *err)
                        (double)loop_now_ns(&s->loop) * 1e-9);
     }
     if (!s->over) {
-        return err_set(err, -EDEADLK, "the run ended with %" PRIu64 " of %" PRIu64 " requests served",
+        return err_set(err, -EDEADLK,
+                       "the run ended with %" PRIu64 " of %" PRIu64 " requests served",
                        s->client.totals.requests_over, s->n_turns);
     }
     rc = simulation_check(s, err);

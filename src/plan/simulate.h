@@ -29,8 +29,8 @@ struct simulation_options {
 };
 
 /*
- * Builds everything for sc (which must outlive it): workload, cluster, links. What fails here is bad
- * input: err names file and field. Returns 0 and *ret_simulation, freed with simulation_free().
+ * Builds everything for sc (which must outlive it): workload, cluster, links. What fails here is
+ * bad input: err names file and field. Returns 0 and *ret_simulation, freed with simulation_free().
  */
 int simulation_new(const struct scenario *sc, const struct simulation_options *options,
                    struct simulation **ret_simulation, struct err *err);
@@ -41,8 +41,8 @@ const struct workload *simulation_workload(const struct simulation *s);
 
 /*
  * Runs it to the end and checks that everything is conserved. Returns 0 and *ret; -ECANCELED when
- * interrupted; another negative errno with err when the run did not finish every request or something was
- * not conserved. Once only.
+ * interrupted; another negative errno with err when the run did not finish every request or
+ * something was not conserved. Once only.
  */
 int simulation_run(struct simulation *s, struct result *ret, struct err *err);
 

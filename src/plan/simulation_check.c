@@ -65,7 +65,8 @@ static int check_room(const struct simulation *s, struct err *err)
     int rc = 0;
     for (uint32_t i = 0; i < s->n_prefill && rc == 0; i++) {
         rc = check_space(&s->prefill[i].dram, "prefill DRAM buffer in use", err);
-        rc = rc ? rc : equal(err, "requests left at a prefill node", s->prefill[i].requests.n_used, 0);
+        rc = rc ? rc
+                : equal(err, "requests left at a prefill node", s->prefill[i].requests.n_used, 0);
     }
     for (uint32_t i = 0; i < s->n_decode && rc == 0; i++) {
         const struct decode_node *dn = &s->decode[i];

@@ -4,8 +4,8 @@
 #include "plan/simulation.h"
 
 /* Utilisation of both CNIC directions of a kind's nodes, integrated over time. */
-static void add_cnics(const struct simulation *s, uint32_t node, uint32_t n_nodes, double *ret_read_s,
-                      double *ret_write_s)
+static void add_cnics(const struct simulation *s, uint32_t node, uint32_t n_nodes,
+                      double *ret_read_s, double *ret_write_s)
 {
     uint32_t g = s->cluster.gpus_per_node;
     double capacity = s->scenario->cluster.cnic_Bps * n_nodes * g;
@@ -74,7 +74,8 @@ static void add_slo(const struct simulation *s, struct result *ret)
     const struct scenario_slo *slo = &s->scenario->slo;
     ret->ttft_ok_frac = hist_share_below(&s->metrics.ttft, slo->ttft_s);
     ret->tpot_ok_frac = hist_share_below(&s->metrics.tpot, slo->tpot_s);
-    ret->slo_met = !ret->unstable && ret->ttft_s.mean <= slo->ttft_s && ret->tpot_s.mean <= slo->tpot_s;
+    ret->slo_met =
+        !ret->unstable && ret->ttft_s.mean <= slo->ttft_s && ret->tpot_s.mean <= slo->tpot_s;
 }
 
 void simulation_result(struct simulation *s, struct result *ret)

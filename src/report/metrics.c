@@ -18,7 +18,8 @@ static void integrate_in_system(struct metrics *m)
     m->in_system_since_ns = now;
 }
 
-/* The arrays of the samples stay where they are, so a sample that moves takes the values, not the arrays. */
+/* The arrays of the samples stay where they are, so a sample that moves takes the values, not the
+ * arrays. */
 static void copy_sample(struct metrics *m, uint32_t to, uint32_t from)
 {
     struct metrics_sample *d = &m->samples[to];
@@ -230,7 +231,8 @@ static double mean_ttft_between(const struct metrics *m, uint32_t a, uint32_t b)
 }
 
 /* Least-squares slope of the backlog over samples a..b and its standard error. */
-static void backlog_slope(const struct metrics *m, uint32_t a, uint32_t b, double *ret_slope, double *ret_error)
+static void backlog_slope(const struct metrics *m, uint32_t a, uint32_t b, double *ret_slope,
+                          double *ret_error)
 {
     double n = b - a + 1, st = 0, sy = 0, stt = 0, sty = 0, syy = 0;
     for (uint32_t i = a; i <= b; i++) {
@@ -248,9 +250,9 @@ static void backlog_slope(const struct metrics *m, uint32_t a, uint32_t b, doubl
 }
 
 /*
- * Unstable: over the second half of the arrivals the backlog grew significantly (slope above four standard
- * errors, by a quarter of its mean and by ten requests), and requests that finished in the last quarter
- * had waited half as long again for their first token as those in the quarter before.
+ * Unstable: over the second half of the arrivals the backlog grew significantly (slope above four
+ * standard errors, by a quarter of its mean and by ten requests), and requests that finished in the
+ * last quarter had waited half as long again for their first token as those in the quarter before.
  */
 static void find_instability(const struct metrics *m, struct result *ret)
 {
@@ -267,7 +269,8 @@ static void find_instability(const struct metrics *m, struct result *ret)
     for (uint32_t i = half; i <= end; i++) {
         sum += in_system_at(m, i);
     }
-    double grown = ret->backlog_slope_per_s * (double)(m->samples[end].t_ns - m->samples[half].t_ns) * 1e-9;
+    double grown =
+        ret->backlog_slope_per_s * (double)(m->samples[end].t_ns - m->samples[half].t_ns) * 1e-9;
     double mean = sum / (end - half + 1);
     bool grows = ret->backlog_slope_per_s > 4 * error && grown > 0.25 * mean && grown > 10;
     double before = mean_ttft_between(m, half, three_quarters);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Collects a run while it goes: distributions from finished turns, and samples of cumulative counters at
- * regular times, from which everything "over time" is computed at the end. The number of samples is
- * bounded: when they are full, every second one goes and the interval doubles.
+ * Collects a run while it goes: distributions from finished turns, and samples of cumulative
+ * counters at regular times, from which everything "over time" is computed at the end. The number
+ * of samples is bounded: when they are full, every second one goes and the interval doubles.
  */
 #ifndef DUALPATH_REPORT_METRICS_H
 #define DUALPATH_REPORT_METRICS_H
@@ -23,14 +23,14 @@ struct metrics_turn {
 /* Cumulative counters at one time. */
 struct metrics_sample {
     uint64_t t_ns;
-    uint64_t arrived, over;          /* requests */
-    double in_system_s;              /* integral over time of requests in the system */
-    double latency_s, ttft_s;        /* sums over finished requests */
-    uint64_t prompt_tok;             /* of finished requests */
+    uint64_t arrived, over;   /* requests */
+    double in_system_s;       /* integral over time of requests in the system */
+    double latency_s, ttft_s; /* sums over finished requests */
+    uint64_t prompt_tok;      /* of finished requests */
     uint64_t agents_over;
     double used_s[RESULT_N_RESOURCES]; /* utilisation integrated over time */
-    double *snic_bytes;    /* by node */
-    double *attention_ns;  /* by prefill engine */
+    double *snic_bytes;                /* by node */
+    double *attention_ns;              /* by prefill engine */
 };
 
 /* Fills used_s, snic_bytes and attention_ns of a sample: the backend's counters. */
@@ -66,8 +66,8 @@ void metrics_turn_arrived(struct metrics *m);
 void metrics_turn_over(struct metrics *m, const struct metrics_turn *t);
 void metrics_agent_over(struct metrics *m, uint64_t arrival_ns, uint64_t end_ns);
 
-/* Takes the last sample and fills all fields of *ret that follow from what was collected; open_arrivals:
- * whether to look for a growing backlog. */
+/* Takes the last sample and fills all fields of *ret that follow from what was collected;
+ * open_arrivals: whether to look for a growing backlog. */
 void metrics_finish(struct metrics *m, bool open_arrivals, struct result *ret);
 
 /* CSV of the samples, one row per interval: rates and levels, units in the header. 0 or -EIO. */

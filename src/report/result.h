@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What a run comes to: plain numbers, the same whatever the backend. Schema "dualpath/result/1"; the JSON
- * keys are the field names.
+ * What a run comes to: plain numbers, the same whatever the backend. Schema "dualpath/result/1";
+ * the JSON keys are the field names.
  */
 #ifndef DUALPATH_REPORT_RESULT_H
 #define DUALPATH_REPORT_RESULT_H

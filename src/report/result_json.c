@@ -23,8 +23,8 @@ const char *result_resource_name(enum result_resource r)
 
 static json_t *distribution(const struct result_distribution *d)
 {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "mean", d->mean, "p50", d->p50, "p90", d->p90, "p99",
-                     d->p99, "max", d->max);
+    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "mean", d->mean, "p50", d->p50, "p90", d->p90,
+                     "p99", d->p99, "max", d->max);
 }
 
 static json_t *resources(const double *frac)
@@ -57,8 +57,8 @@ static void add_use(json_t *o, const struct result *r)
     json_object_set_new(o, "utilization", resources(r->utilization));
     json_object_set_new(o, "utilization_run", resources(r->utilization_run));
     json_object_set_new(o, "balance",
-                        json_pack("{s:f, s:f}", "snic_max_avg", r->snic_max_avg, "attention_max_avg",
-                                  r->attention_max_avg));
+                        json_pack("{s:f, s:f}", "snic_max_avg", r->snic_max_avg,
+                                  "attention_max_avg", r->attention_max_avg));
     json_object_set_new(o, "bytes",
                         json_pack("{s:o, s:o, s:o, s:o}", "storage_read",
                                   integer(r->storage_read_bytes), "storage_written",
@@ -71,11 +71,11 @@ static void add_use(json_t *o, const struct result *r)
 
 static void add_steady(json_t *o, const struct result *r)
 {
-    json_object_set_new(
-        o, "steady",
-        json_pack("{s:f, s:f, s:f, s:f, s:f}", "start_s", r->steady_start_s, "end_s",
-                  r->steady_end_s, "requests_in_system", r->steady_in_system, "arrivals_per_s",
-                  r->steady_arrivals_per_s, "latency_s", r->steady_latency_s));
+    json_object_set_new(o, "steady",
+                        json_pack("{s:f, s:f, s:f, s:f, s:f}", "start_s", r->steady_start_s,
+                                  "end_s", r->steady_end_s, "requests_in_system",
+                                  r->steady_in_system, "arrivals_per_s", r->steady_arrivals_per_s,
+                                  "latency_s", r->steady_latency_s));
     json_object_set_new(o, "stability",
                         json_pack("{s:b, s:f}", "unstable", r->unstable, "backlog_slope_per_s",
                                   r->backlog_slope_per_s));
@@ -111,7 +111,8 @@ static json_t *to_json(const struct result *r)
     json_object_set_new(o, "slo",
                         json_pack("{s:b, s:f, s:f}", "met", r->slo_met, "ttft_ok_frac",
                                   r->ttft_ok_frac, "tpot_ok_frac", r->tpot_ok_frac));
-    json_object_set_new(o, "cost", json_pack("{s:f, s:f}", "gpu_hours", r->gpu_hours, "usd", r->usd));
+    json_object_set_new(o, "cost",
+                        json_pack("{s:f, s:f}", "gpu_hours", r->gpu_hours, "usd", r->usd));
     json_object_set_new(o, "run", run_block(r));
     return o;
 }
@@ -119,7 +120,8 @@ static json_t *to_json(const struct result *r)
 int result_write_json(const struct result *r, FILE *out, struct err *err)
 {
     json_t *o = to_json(r);
-    char *text = o ? json_dumps(o, JSON_SORT_KEYS | JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
+    char *text =
+        o ? json_dumps(o, JSON_SORT_KEYS | JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
     json_decref(o);
     if (!text) {
         return err_nomem(err);

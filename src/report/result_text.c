@@ -3,10 +3,11 @@
 
 #include "report/result.h"
 
-static void line(FILE *out, const char *name, const struct result_distribution *d, double scale, const char *unit)
+static void line(FILE *out, const char *name, const struct result_distribution *d, double scale,
+                 const char *unit)
 {
-    fprintf(out, "  %-9s %9.4g %9.4g %9.4g %9.4g %9.4g  %s\n", name, d->mean * scale, d->p50 * scale,
-            d->p90 * scale, d->p99 * scale, d->max * scale, unit);
+    fprintf(out, "  %-9s %9.4g %9.4g %9.4g %9.4g %9.4g  %s\n", name, d->mean * scale,
+            d->p50 * scale, d->p90 * scale, d->p99 * scale, d->max * scale, unit);
 }
 
 static void write_latencies(const struct result *r, FILE *out)
@@ -16,21 +17,25 @@ static void write_latencies(const struct result *r, FILE *out)
     line(out, "TTST", &r->ttst_s, 1, "s");
     line(out, "TPOT", &r->tpot_s, 1e3, "ms");
     line(out, "agent JCT", &r->agent_jct_s, 1, "s");
-    fprintf(out, "\n  mean TTFT = sched %.4g + alloc %.4g + read %.4g + prefill %.4g s\n", r->sched_s,
-            r->alloc_s, r->read_s, r->prefill_s);
+    fprintf(out, "\n  mean TTFT = sched %.4g + alloc %.4g + read %.4g + prefill %.4g s\n",
+            r->sched_s, r->alloc_s, r->read_s, r->prefill_s);
 }
 
 static void write_use(const struct result *r, FILE *out)
 {
-    fprintf(out, "\n  use of capacity, %%, from %.4g to %.4g s (10 %% to 80 %% of the requests done)\n",
+    fprintf(out,
+            "\n  use of capacity, %%, from %.4g to %.4g s (10 %% to 80 %% of the requests done)\n",
             r->steady_start_s, r->steady_end_s);
-    fprintf(out, "            %9s %10s %11s %9s %9s\n", "SNIC", "CNIC read", "CNIC write", "DRAM", "GPU");
-    fprintf(out, "  prefill   %9.1f %10.1f %11.1f %9.1f %9.1f\n", 100 * r->utilization[RESULT_PE_SNIC],
-            100 * r->utilization[RESULT_PE_CNIC_READ], 100 * r->utilization[RESULT_PE_CNIC_WRITE],
-            100 * r->utilization[RESULT_PE_DRAM], 100 * r->utilization[RESULT_PE_GPU]);
-    fprintf(out, "  decode    %9.1f %10.1f %11.1f %9.1f %9.1f\n", 100 * r->utilization[RESULT_DE_SNIC],
-            100 * r->utilization[RESULT_DE_CNIC_READ], 100 * r->utilization[RESULT_DE_CNIC_WRITE],
-            100 * r->utilization[RESULT_DE_DRAM], 100 * r->utilization[RESULT_DE_GPU]);
+    fprintf(out, "            %9s %10s %11s %9s %9s\n", "SNIC", "CNIC read", "CNIC write", "DRAM",
+            "GPU");
+    fprintf(out, "  prefill   %9.1f %10.1f %11.1f %9.1f %9.1f\n",
+            100 * r->utilization[RESULT_PE_SNIC], 100 * r->utilization[RESULT_PE_CNIC_READ],
+            100 * r->utilization[RESULT_PE_CNIC_WRITE], 100 * r->utilization[RESULT_PE_DRAM],
+            100 * r->utilization[RESULT_PE_GPU]);
+    fprintf(out, "  decode    %9.1f %10.1f %11.1f %9.1f %9.1f\n",
+            100 * r->utilization[RESULT_DE_SNIC], 100 * r->utilization[RESULT_DE_CNIC_READ],
+            100 * r->utilization[RESULT_DE_CNIC_WRITE], 100 * r->utilization[RESULT_DE_DRAM],
+            100 * r->utilization[RESULT_DE_GPU]);
     fprintf(out, "  busiest: %s at %.1f %%; max/avg over time: SNIC %.3f, attention %.3f\n",
             result_resource_name(r->bottleneck), 100 * r->bottleneck_frac, r->snic_max_avg,
             r->attention_max_avg);
@@ -39,21 +44,26 @@ static void write_use(const struct result *r, FILE *out)
 void result_write_text(const struct result *r, FILE *out)
 {
     if (r->unstable) {
-        fprintf(out,
-                "UNSTABLE: the backlog grew by %.4g requests/s over the second half of the arrivals.\n"
-                "The cluster cannot carry this load; the latencies below depend on the length of the run.\n\n",
-                r->backlog_slope_per_s);
+        fprintf(
+            out,
+            "UNSTABLE: the backlog grew by %.4g requests/s over the second half of the arrivals.\n"
+            "The cluster cannot carry this load; the latencies below depend on the length of the "
+            "run.\n\n",
+            r->backlog_slope_per_s);
     }
     fprintf(out, "JCT %.6g s   %" PRIu64 " agents, %" PRIu64 " requests\n", r->jct_s, r->agents,
             r->requests);
-    fprintf(out, "  tokens: prompt %" PRIu64 " (hit %" PRIu64 " = %.2f %%, miss %" PRIu64 "), generated %" PRIu64 "\n",
+    fprintf(out,
+            "  tokens: prompt %" PRIu64 " (hit %" PRIu64 " = %.2f %%, miss %" PRIu64
+            "), generated %" PRIu64 "\n",
             r->prompt_tok, r->hit_tok, 100 * r->hit_ratio, r->miss_tok, r->generated_tok);
     fprintf(out, "  throughput: %.5g prompt tok/s, %.5g generated tok/s, %.4g agents/s\n",
             r->prompt_tok_per_s, r->generated_tok_per_s, r->agents_per_s);
     write_latencies(r, out);
     write_use(r, out);
     double gb = 1e-9;
-    fprintf(out, "\n  storage: %.5g GB read (%.5g by prefill, %.5g by decode nodes), %.5g GB written\n",
+    fprintf(out,
+            "\n  storage: %.5g GB read (%.5g by prefill, %.5g by decode nodes), %.5g GB written\n",
             gb * (double)r->storage_read_bytes, gb * (double)r->pe_path_bytes,
             gb * (double)r->de_path_bytes, gb * (double)r->storage_written_bytes);
     fprintf(out, "  SLO %s: TTFT in %.2f %%, TPOT in %.2f %% of the requests\n",

@@ -18,7 +18,8 @@ static struct policy_view view_of(const struct central *s)
 
 /* Accounts */
 
-static void refresh_engine(struct policy_engine *e, const struct central_account *a, uint64_t capacity_blocks)
+static void refresh_engine(struct policy_engine *e, const struct central_account *a,
+                           uint64_t capacity_blocks)
 {
     e->tok = a->tok - a->done_tok;
     e->requests = (uint32_t)(a->requests - a->done_requests);
@@ -26,8 +27,8 @@ static void refresh_engine(struct policy_engine *e, const struct central_account
     e->free_blocks = promised < capacity_blocks ? capacity_blocks - promised : 0;
 }
 
-static void charge(struct policy_engine *e, struct central_account *a, uint64_t tok, uint64_t blocks,
-                   uint64_t capacity_blocks)
+static void charge(struct policy_engine *e, struct central_account *a, uint64_t tok,
+                   uint64_t blocks, uint64_t capacity_blocks)
 {
     a->tok += tok;
     a->requests++;
@@ -120,7 +121,8 @@ static void place_prefill(struct central *s)
     while ((link = list_first(&s->unplaced_prefill))) {
         uint32_t group = s->policy->place_prefill(&v, &prefill_of(link)->p);
         list_remove(link);
-        list_add_tail(group == POLICY_GLOBAL ? &s->global_prefill : &s->prefill_queues[group], link);
+        list_add_tail(group == POLICY_GLOBAL ? &s->global_prefill : &s->prefill_queues[group],
+                      link);
     }
 }
 
@@ -169,15 +171,15 @@ static void place_decode(struct central *s)
     }
 }
 
-/* Tokens of the longest prefix of the group's queue that fits its free HBM, all engines together. */
+/* Tokens of the longest prefix of the group's queue that fits its free HBM, all engines together.
+ */
 static uint64_t fitting_tok(const struct central *s, const struct policy_group *g)
 {
     uint64_t free_blocks = 0, tok = 0;
     for (uint32_t e = g->first_engine; e < g->first_engine + g->n_engines; e++) {
         free_blocks += s->decode[e].free_blocks;
     }
-    list_for_each(link, &s->decode_queues[g->id])
-    {
+    list_for_each (link, &s->decode_queues[g->id]) {
         const struct central_request *q = decode_of(link);
         if (q->p.blocks > free_blocks) {
             break;
@@ -276,8 +278,9 @@ static int allocate(struct central *s)
     s->decode_accounts = calloc(n_decode, sizeof(*s->decode_accounts));
     s->nodes = calloc(cluster_nodes(c), sizeof(*s->nodes));
     s->read_assigned_tok = calloc(cluster_nodes(c), sizeof(*s->read_assigned_tok));
-    if (!s->prefill_queues || !s->decode_queues || !s->decode_queued_tok || !s->prefill || !s->decode ||
-        !s->prefill_accounts || !s->decode_accounts || !s->nodes || !s->read_assigned_tok) {
+    if (!s->prefill_queues || !s->decode_queues || !s->decode_queued_tok || !s->prefill ||
+        !s->decode || !s->prefill_accounts || !s->decode_accounts || !s->nodes ||
+        !s->read_assigned_tok) {
         return -ENOMEM;
     }
     for (uint32_t e = 0; e < n_decode; e++) {

@@ -2,10 +2,10 @@
 /*
  * The central scheduler: queues, accounts and messages around a policy.
  *
- * Every request waits twice, for a prefill engine and for a decode engine, independently. Leaders fetch;
- * a fetch brings the node's report and, if it comes from a group's first node, hands out work to the
- * engines of that group. When both engines are known the path is chosen and the decode node is told to start.
- * Work is serial and charged: cluster.scheduler_cost_ns per request.
+ * Every request waits twice, for a prefill engine and for a decode engine, independently. Leaders
+ * fetch; a fetch brings the node's report and, if it comes from a group's first node, hands out
+ * work to the engines of that group. When both engines are known the path is chosen and the decode
+ * node is told to start. Work is serial and charged: cluster.scheduler_cost_ns per request.
  */
 #ifndef DUALPATH_SCHED_CENTRAL_H
 #define DUALPATH_SCHED_CENTRAL_H

@@ -12,7 +12,8 @@ struct client_session {
     uint32_t context_tok; /* private context in storage once durable: KV of the turns so far */
     uint32_t request;     /* of the turn in flight, NONE */
     uint32_t first_child, next_sibling; /* sessions that this one spawns */
-    uint32_t waiting_on_me, next_waiting; /* sessions whose next turn waits for the end of this one */
+    uint32_t waiting_on_me,
+        next_waiting; /* sessions whose next turn waits for the end of this one */
     uint64_t arrival_ns;
     uint64_t ready_ns; /* latest end of what the next turn waits for */
     bool started, over;
@@ -49,7 +50,8 @@ static uint32_t round_down_to_block(const struct client *c, uint64_t tok, uint32
     return (uint32_t)(hit - hit % c->cluster->kv.block_tok);
 }
 
-/* Value of a trie node: index + 1 of the request whose prompt brings the block, 0 once it is durable. */
+/* Value of a trie node: index + 1 of the request whose prompt brings the block, 0 once it is
+ * durable. */
 static int index_prompt(struct client *c, struct client_request *q, const struct workload_turn *wt,
                         uint32_t scope)
 {
@@ -119,7 +121,8 @@ static void submit_when_durable(struct client *c, struct client_request *q)
     }
 }
 
-static uint32_t hit_tokens(struct client *c, struct client_request *q, const struct workload_turn *wt)
+static uint32_t hit_tokens(struct client *c, struct client_request *q,
+                           const struct workload_turn *wt)
 {
     struct workload_session ws;
     if (!wt->block_ids) {
@@ -165,7 +168,8 @@ static void start_session(struct client *c, uint32_t session, uint64_t arrival_n
 /* Children spawned at the end of a turn, or with the session itself (turn NONE). */
 static void spawn_children(struct client *c, uint32_t session, uint32_t turn, uint64_t from_ns)
 {
-    for (uint32_t k = c->sessions[session].first_child; k != NONE; k = c->sessions[k].next_sibling) {
+    for (uint32_t k = c->sessions[session].first_child; k != NONE;
+         k = c->sessions[k].next_sibling) {
         struct workload_session child;
         c->workload->ops->session(c->workload, k, &child);
         if (child.parent_turn == turn) {
@@ -174,8 +178,10 @@ static void spawn_children(struct client *c, uint32_t session, uint32_t turn, ui
     }
 }
 
-/* A session that the next turn waits for and that is not over, or NONE; takes note of when they ended. */
-static uint32_t unfinished_wait(struct client *c, struct client_session *s, const struct workload_turn *wt)
+/* A session that the next turn waits for and that is not over, or NONE; takes note of when they
+ * ended. */
+static uint32_t unfinished_wait(struct client *c, struct client_session *s,
+                                const struct workload_turn *wt)
 {
     for (uint32_t i = 0; i < wt->n_waits; i++) {
         const struct client_session *w = &c->sessions[wt->waits[i]];
@@ -187,7 +193,8 @@ static uint32_t unfinished_wait(struct client *c, struct client_session *s, cons
     return NONE;
 }
 
-/* Arms the arrival of the session's next turn, or queues the session behind the one it waits for. */
+/* Arms the arrival of the session's next turn, or queues the session behind the one it waits for.
+ */
 static void begin_turn(struct client *c, uint32_t session)
 {
     struct client_session *s = &c->sessions[session];
@@ -238,8 +245,8 @@ static void turn_over(struct client *c, struct client_request *q)
     struct client_session *s = &c->sessions[q->t.session];
     struct workload_session ws;
     c->workload->ops->session(c->workload, q->t.session, &ws);
-    q->t.prefill_ns = q->t.first_ns - q->t.arrival_ns - q->reported_ns -
-                      (q->t.submit_ns - q->t.arrival_ns);
+    q->t.prefill_ns =
+        q->t.first_ns - q->t.arrival_ns - q->reported_ns - (q->t.submit_ns - q->t.arrival_ns);
     q->t.scheduled_ns += q->t.submit_ns - q->t.arrival_ns;
     c->totals.requests_over++;
     c->totals.served_prompt_tok += q->t.prompt_tok;
@@ -387,7 +394,8 @@ static void link_children(struct client *c)
 }
 
 int client_init(struct client *c, const struct cluster *cluster, const struct workload *workload,
-                struct loop *loop, struct msg_port *messages, const struct client_observer *observer)
+                struct loop *loop, struct msg_port *messages,
+                const struct client_observer *observer)
 {
     *c = (struct client){.cluster = cluster,
                          .workload = workload,

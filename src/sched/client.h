@@ -2,14 +2,14 @@
 /*
  * The client: replays a workload against the central scheduler and takes the times.
  *
- * A turn arrives delay_ns after the end of everything it waits for. It is submitted when it has arrived and
- * the blocks it hits are durable: its session's own last turn (always), and for traces with block ids the
- * prompts of other sessions that it shares a prefix with. So a hit is never read before it is written, and
- * which blocks hit depends on the order of arrivals alone, not on how fast the cluster is. Waiting for
- * durability counts as scheduling time of the turn.
+ * A turn arrives delay_ns after the end of everything it waits for. It is submitted when it has
+ * arrived and the blocks it hits are durable: its session's own last turn (always), and for traces
+ * with block ids the prompts of other sessions that it shares a prefix with. So a hit is never read
+ * before it is written, and which blocks hit depends on the order of arrivals alone, not on how
+ * fast the cluster is. Waiting for durability counts as scheduling time of the turn.
  *
- * The storage index is a trie of the trace's blocks; a session's private context (no ids in the trace) is a
- * single edge of such a trie and is kept as its length.
+ * The storage index is a trie of the trace's blocks; a session's private context (no ids in the
+ * trace) is a single edge of such a trie and is kept as its length.
  */
 #ifndef DUALPATH_SCHED_CLIENT_H
 #define DUALPATH_SCHED_CLIENT_H
@@ -68,7 +68,8 @@ struct client {
 
 /* Attaches to MSG_CLIENT and arms the first arrivals. Returns 0, -ENOMEM or the port's error. */
 int client_init(struct client *c, const struct cluster *cluster, const struct workload *workload,
-                struct loop *loop, struct msg_port *messages, const struct client_observer *observer);
+                struct loop *loop, struct msg_port *messages,
+                const struct client_observer *observer);
 void client_done(struct client *c);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The cluster as the schedulers and engines see it: counts, limits and rules. Nodes 0 .. prefill_nodes - 1
- * are prefill nodes, the others decode nodes. Engines (GPUs) are numbered within their kind, node by node.
- * EP groups are runs of consecutive engines.
+ * The cluster as the schedulers and engines see it: counts, limits and rules. Nodes 0 ..
+ * prefill_nodes - 1 are prefill nodes, the others decode nodes. Engines (GPUs) are numbered within
+ * their kind, node by node. EP groups are runs of consecutive engines.
  */
 #ifndef DUALPATH_SCHED_CLUSTER_H
 #define DUALPATH_SCHED_CLUSTER_H
@@ -14,18 +14,25 @@
 #include "model/timing.h"
 
 enum cluster_scheduler { CLUSTER_ADAPTIVE, CLUSTER_ROUND_ROBIN };
-enum cluster_path { CLUSTER_SHORTER_QUEUE, CLUSTER_PREFILL, CLUSTER_DECODE, CLUSTER_PATH_ROUND_ROBIN };
+enum cluster_path {
+    CLUSTER_SHORTER_QUEUE,
+    CLUSTER_PREFILL,
+    CLUSTER_DECODE,
+    CLUSTER_PATH_ROUND_ROBIN
+};
 
 struct cluster {
     uint32_t prefill_nodes, decode_nodes, gpus_per_node;
     uint32_t prefill_ep_gpus, decode_ep_gpus; /* EP group sizes */
-    /* Scheduling groups: runs of consecutive nodes of one kind whose leader (the first) fetches for all. */
+    /* Scheduling groups: runs of consecutive nodes of one kind whose leader (the first) fetches for
+     * all. */
     uint32_t prefill_group_nodes, decode_group_nodes;
     struct kv_layout kv;
-    uint32_t stage_layers; /* granularity of layer streaming, see sim/sim_compute.h; 1 = every layer */
+    uint32_t
+        stage_layers; /* granularity of layer streaming, see sim/sim_compute.h; 1 = every layer */
     const struct timing_model *timing; /* the engines' prediction of attention time */
 
-    bool layerwise;        /* stream KV layer by layer; false: whole batch in HBM before the forward */
+    bool layerwise; /* stream KV layer by layer; false: whole batch in HBM before the forward */
     enum cluster_scheduler scheduler;
     enum cluster_path path; /* which side reads */
     uint64_t quota_ns;      /* predicted attention time per forward and engine */
@@ -34,13 +41,16 @@ struct cluster {
     uint64_t fetch_period_ns;
     uint64_t scheduler_cost_ns; /* per assignment, serial in the central scheduler */
 
-    uint64_t dram_buffer_bytes;    /* per node, for prompts on their way */
-    uint64_t persist_buffer_bytes; /* per node, for blocks on their way from decode GPUs to storage */
-    uint64_t prefill_hbm_bytes;    /* per GPU, for KV of the batch in a forward */
-    uint64_t decode_hbm_blocks;    /* per GPU */
-    uint64_t span_bytes;           /* address range set apart for one request in a memory */
-    uint64_t staging_offset_bytes; /* where the persist buffer begins, behind all spans of prompts */
-    bool shared_prefixes;          /* requests may hit blocks of other sessions: report prompts as they get durable */
+    uint64_t dram_buffer_bytes; /* per node, for prompts on their way */
+    uint64_t
+        persist_buffer_bytes;   /* per node, for blocks on their way from decode GPUs to storage */
+    uint64_t prefill_hbm_bytes; /* per GPU, for KV of the batch in a forward */
+    uint64_t decode_hbm_blocks; /* per GPU */
+    uint64_t span_bytes;        /* address range set apart for one request in a memory */
+    uint64_t
+        staging_offset_bytes; /* where the persist buffer begins, behind all spans of prompts */
+    bool shared_prefixes; /* requests may hit blocks of other sessions: report prompts as they get
+                             durable */
 };
 
 static inline uint32_t cluster_nodes(const struct cluster *c)
@@ -63,7 +73,8 @@ static inline uint32_t cluster_decode_groups(const struct cluster *c)
     return c->decode_nodes / c->decode_group_nodes;
 }
 
-/* Layers of KV that a prefill GPU holds at a time for a request: double buffering when streaming. */
+/* Layers of KV that a prefill GPU holds at a time for a request: double buffering when streaming.
+ */
 static inline uint32_t cluster_layers_held(const struct cluster *c)
 {
     return c->layerwise && c->kv.n_layers > 2 ? 2 : c->kv.n_layers;
@@ -76,7 +87,8 @@ static inline uint64_t cluster_prefill_hbm_bytes(const struct cluster *c, uint32
 }
 
 /* HBM blocks of a decode GPU for a request: KV of the last generated token is never computed. */
-static inline uint32_t cluster_decode_blocks(const struct cluster *c, uint32_t prompt_tok, uint32_t gen_tok)
+static inline uint32_t cluster_decode_blocks(const struct cluster *c, uint32_t prompt_tok,
+                                             uint32_t gen_tok)
 {
     return kv_blocks(&c->kv, prompt_tok + gen_tok - 1);
 }

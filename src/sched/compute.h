@@ -2,13 +2,13 @@
 /*
  * The compute port: forwards of prefill engines and the decode loop of decode engines.
  *
- * A forward is a stream like a dp_op: it consumes the KV of a layer only after compute_feed() has said
- * that the layer's KV is in the GPU, and reports layers whose new KV exists. All engines of an
- * expert-parallel (EP) group take part in every forward of the group, with an empty batch if they have
- * nothing to do; the backend keeps them in step at every layer.
+ * A forward is a stream like a dp_op: it consumes the KV of a layer only after compute_feed() has
+ * said that the layer's KV is in the GPU, and reports layers whose new KV exists. All engines of an
+ * expert-parallel (EP) group take part in every forward of the group, with an empty batch if they
+ * have nothing to do; the backend keeps them in step at every layer.
  *
- * Decoding is one loop per EP group that never stops while a sequence is in it: sequences join and leave
- * at step boundaries, every sequence gets one token per step.
+ * Decoding is one loop per EP group that never stops while a sequence is in it: sequences join and
+ * leave at step boundaries, every sequence gets one token per step.
  *
  * Completion is exactly once, from the event loop.
  */
@@ -51,7 +51,7 @@ struct compute_sequence {
     uint32_t engine; /* decode engine, 0-based over all nodes */
     uint32_t request;
     uint32_t context_tok; /* tokens of KV when it joins */
-    uint32_t notify_at;   /* notify() once steps_done >= notify_at; the callee raises it or leaves */
+    uint32_t notify_at; /* notify() once steps_done >= notify_at; the callee raises it or leaves */
     void (*notify)(struct compute_sequence *s);
 
     /* Set by the backend. */
@@ -80,7 +80,8 @@ int compute_forward(struct compute_port *port, struct compute_forward *f);
 /* Raises f->layers_ready; f must be in flight. */
 void compute_feed(struct compute_port *port, struct compute_forward *f, uint32_t layers_ready);
 
-/* Adds a sequence to its group's decode loop, from the next step boundary on. 0 or negative errno. */
+/* Adds a sequence to its group's decode loop, from the next step boundary on. 0 or negative errno.
+ */
 int compute_join(struct compute_port *port, struct compute_sequence *s);
 
 /* Takes it out; to be called from inside notify() only, when the sequence has its last token. */

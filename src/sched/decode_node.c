@@ -131,8 +131,8 @@ static void staging_granted(struct space_claim *claim)
     struct decode_request *r = w->request;
     struct dp_place from = place(r, DP_HBM);
     from.offset_bytes += w->block * kv_full_block_bytes(kv_of(r));
-    w->op = (struct dp_op){
-        .kind = DP_COPY, .traffic_class = DP_CLASS_PERSIST, .done = block_copied};
+    w->op =
+        (struct dp_op){.kind = DP_COPY, .traffic_class = DP_CLASS_PERSIST, .done = block_copied};
     kv_shape_blocks(&w->op, kv_of(r), 0, 1, from, staging_place(w));
     node_submit(&r->owner->node, &w->op, r->start.r.request);
 }
@@ -145,8 +145,8 @@ static void persist_block(struct decode_request *r, uint32_t block)
     w->request = r;
     w->index = index;
     w->block = block;
-    w->staging = (struct space_claim){.amount = kv_full_block_bytes(kv_of(r)),
-                                      .granted = staging_granted};
+    w->staging =
+        (struct space_claim){.amount = kv_full_block_bytes(kv_of(r)), .granted = staging_granted};
     r->n_copying++;
     r->n_writing++;
     int rc = space_ask(&dn->staging, &w->staging);
@@ -283,8 +283,7 @@ static void admitted(struct dp_op *op)
 static void hbm_granted(struct space_claim *claim)
 {
     struct decode_request *r = container_of(claim, struct decode_request, hbm);
-    r->admit =
-        (struct dp_op){.kind = DP_COPY, .traffic_class = DP_CLASS_ADMIT, .done = admitted};
+    r->admit = (struct dp_op){.kind = DP_COPY, .traffic_class = DP_CLASS_ADMIT, .done = admitted};
     kv_shape_blocks(&r->admit, kv_of(r), 0, kv_blocks(kv_of(r), r->start.r.prompt_tok),
                     place(r, DP_DRAM), place(r, DP_HBM));
     node_submit(&r->owner->node, &r->admit, r->start.r.request);
@@ -432,8 +431,8 @@ static void on_message(void *self, const struct msg *m)
     }
 }
 
-int decode_node_init(struct decode_node *dn, const struct cluster *cluster, const struct node_ports *ports,
-                     uint32_t id)
+int decode_node_init(struct decode_node *dn, const struct cluster *cluster,
+                     const struct node_ports *ports, uint32_t id)
 {
     *dn = (struct decode_node){0};
     node_init(&dn->node, cluster, ports, id);

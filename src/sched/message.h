@@ -1,43 +1,45 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The message port: everything that the client, the central scheduler and the node agents tell each
- * other. Messages are plain data of fixed size, so that the simulator can carry them through a timer and
- * the hardware backend over a wire; they hold ids, never pointers.
+ * other. Messages are plain data of fixed size, so that the simulator can carry them through a
+ * timer and the hardware backend over a wire; they hold ids, never pointers.
  */
 #ifndef DUALPATH_SCHED_MESSAGE_H
 #define DUALPATH_SCHED_MESSAGE_H
 
 #include <stdint.h>
 
-#define MSG_VERSION 1
+#define MSG_VERSION  1
 #define MSG_MAX_GPUS 16 /* engines of one node in a report */
 
 /* Endpoints: the client, the central scheduler, then one per node. */
-#define MSG_CLIENT 0u
-#define MSG_SCHEDULER 1u
+#define MSG_CLIENT     0u
+#define MSG_SCHEDULER  1u
 #define MSG_NODE(node) ((node) + 2u)
 
 enum msg_type {
     MSG_SUBMIT = 1,   /* client -> scheduler: a request */
     MSG_FETCH,        /* leader of a node's engines -> scheduler: report, and call for work */
     MSG_START,        /* scheduler -> decode node: engines and path are chosen */
-    MSG_DECODE_READY, /* decode node -> prefill node: start; my buffer is there, on the DE path with the hits */
-    MSG_PUSH,         /* prefill node -> decode node: stream KV from the decode buffer, layer by layer */
-    MSG_PUSHED,       /* decode node -> prefill node: so many layers of that stream have arrived */
-    MSG_PROMPT_KV,    /* prefill node -> decode node: the whole prompt's KV lies in the decode buffer */
-    MSG_EP_READY,     /* node -> leader of an EP group: one of my engines has work */
-    MSG_EP_START,     /* leader of an EP group -> its nodes: start a forward */
-    MSG_FIRST_TOKEN,  /* prefill node -> client */
-    MSG_TOKEN,        /* decode node -> client: the second token */
-    MSG_FINISHED,     /* decode node -> client: the last token */
+    MSG_DECODE_READY, /* decode node -> prefill node: start; my buffer is there, on the DE path with
+                         the hits */
+    MSG_PUSH,   /* prefill node -> decode node: stream KV from the decode buffer, layer by layer */
+    MSG_PUSHED, /* decode node -> prefill node: so many layers of that stream have arrived */
+    MSG_PROMPT_KV,   /* prefill node -> decode node: the whole prompt's KV lies in the decode buffer
+                      */
+    MSG_EP_READY,    /* node -> leader of an EP group: one of my engines has work */
+    MSG_EP_START,    /* leader of an EP group -> its nodes: start a forward */
+    MSG_FIRST_TOKEN, /* prefill node -> client */
+    MSG_TOKEN,       /* decode node -> client: the second token */
+    MSG_FINISHED,    /* decode node -> client: the last token */
     MSG_PROMPT_DURABLE, /* decode node -> client: the prompt's full blocks are in storage */
-    MSG_DURABLE,      /* decode node -> client: all its blocks are in storage, the request is over */
-    MSG_FAULT,        /* node -> client: an operation failed, the run cannot go on */
+    MSG_DURABLE, /* decode node -> client: all its blocks are in storage, the request is over */
+    MSG_FAULT,   /* node -> client: an operation failed, the run cannot go on */
 };
 
 /* What stays the same for a request on its whole way. Tokens. */
 struct msg_request {
-    uint32_t request;    /* unique among the requests in flight */
+    uint32_t request; /* unique among the requests in flight */
     uint32_t session;
     uint32_t turn;
     uint32_t prompt_tok; /* hit + miss */
@@ -65,8 +67,8 @@ struct msg_start {
 struct msg_decode_ready {
     struct msg_start start;
     uint64_t decode_offset_bytes; /* of the request's KV in the decode node's buffer */
-    uint64_t alloc_ns;      /* time spent waiting for buffer space */
-    uint64_t read_ns;       /* time from the submission of the storage read to its end */
+    uint64_t alloc_ns;            /* time spent waiting for buffer space */
+    uint64_t read_ns;             /* time from the submission of the storage read to its end */
 };
 
 struct msg_push {
@@ -74,7 +76,7 @@ struct msg_push {
     uint32_t first_tok; /* multiple of the KV block */
     uint32_t n_tok;
     uint64_t gpu_offset_bytes; /* where to write in the prefill GPU */
-    uint32_t notify_at; /* first number of layers to report */
+    uint32_t notify_at;        /* first number of layers to report */
     uint32_t notify_every;
 };
 
@@ -91,14 +93,14 @@ struct msg_ep {
 /* A token or the end of something, told to the client. */
 struct msg_event {
     uint32_t request;
-    uint32_t tok; /* tokens generated so far */
+    uint32_t tok;                             /* tokens generated so far */
     uint64_t scheduled_ns, alloc_ns, read_ns; /* MSG_FIRST_TOKEN: parts of the way so far */
 };
 
 struct msg_fault {
     uint32_t request;
-    int32_t status;      /* negative errno */
-    char what[64];       /* the operation: "store", "read", "forward", ... */
+    int32_t status; /* negative errno */
+    char what[64];  /* the operation: "store", "read", "forward", ... */
 };
 
 struct msg {
@@ -125,9 +127,9 @@ typedef void msg_handler(void *self, const struct msg *m);
 
 struct msg_port_ops {
     const char *name;
-    /* Takes a copy of m; delivers it from the loop, no earlier than delay_ns from now (the sender's own
-     * working time, which a real backend has already spent and ignores). Order is kept per (src, dst) for
-     * messages without delay. */
+    /* Takes a copy of m; delivers it from the loop, no earlier than delay_ns from now (the sender's
+     * own working time, which a real backend has already spent and ignores). Order is kept per
+     * (src, dst) for messages without delay. */
     void (*send)(struct msg_port *port, const struct msg *m, uint64_t delay_ns);
     /* Makes (handler, self) the receiver of an endpoint that lives in this process. */
     int (*attach)(struct msg_port *port, uint32_t endpoint, msg_handler *handler, void *self);

@@ -11,7 +11,8 @@ static void fetch(struct loop_timer *t)
     loop_arm(n->ports.loop, t, loop_now_ns(n->ports.loop) + n->cluster->fetch_period_ns);
 }
 
-void node_init(struct node *n, const struct cluster *cluster, const struct node_ports *ports, uint32_t id)
+void node_init(struct node *n, const struct cluster *cluster, const struct node_ports *ports,
+               uint32_t id)
 {
     *n = (struct node){.cluster = cluster, .ports = *ports, .id = id, .report.node = id};
     loop_timer_init(&n->fetch_timer, fetch);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the agents of prefill and decode nodes have in common: their ports, and the leader's fetch. */
+/* What the agents of prefill and decode nodes have in common: their ports, and the leader's fetch.
+ */
 #ifndef DUALPATH_SCHED_NODE_H
 #define DUALPATH_SCHED_NODE_H
 
@@ -26,8 +27,10 @@ struct node {
     bool stopped;
 };
 
-/* Arms the first fetch, spread over the period by node id so that leaders do not all call at once. */
-void node_init(struct node *n, const struct cluster *cluster, const struct node_ports *ports, uint32_t id);
+/* Arms the first fetch, spread over the period by node id so that leaders do not all call at once.
+ */
+void node_init(struct node *n, const struct cluster *cluster, const struct node_ports *ports,
+               uint32_t id);
 
 /* No more fetches. */
 void node_stop(struct node *n);

@@ -11,13 +11,13 @@
 #include "sched/cluster.h"
 
 #define POLICY_GLOBAL UINT32_MAX /* keep in the global queue of all groups */
-#define POLICY_WAIT UINT32_MAX   /* nobody can take it now */
+#define POLICY_WAIT   UINT32_MAX /* nobody can take it now */
 
 /* An engine, as of the last report and the assignments since. */
 struct policy_engine {
-    uint64_t tok;          /* tok_e: total tokens of assigned, unfinished requests */
-    uint32_t requests;     /* seq_e: their number */
-    uint64_t free_blocks;  /* decode engines: HBM not promised to anybody */
+    uint64_t tok;         /* tok_e: total tokens of assigned, unfinished requests */
+    uint32_t requests;    /* seq_e: their number */
+    uint64_t free_blocks; /* decode engines: HBM not promised to anybody */
 };
 
 struct policy_node {
@@ -28,7 +28,7 @@ struct policy_view {
     const struct cluster *cluster;
     const struct policy_engine *prefill, *decode; /* by engine */
     const struct policy_node *nodes;              /* by node */
-    const uint64_t *decode_queued_tok; /* by decode group: tokens in its private queue */
+    const uint64_t *decode_queued_tok;            /* by decode group: tokens in its private queue */
 };
 
 /* The engines of a scheduling group, numbered within their kind. */
@@ -56,10 +56,10 @@ struct policy_ops {
                              const struct policy_request *r);
     /* The decode group in whose queue a new request waits. */
     uint32_t (*place_decode)(const struct policy_view *v, const struct policy_request *r);
-    /* Before the picks of one fetch; fitting_tok: tokens of the longest prefix of the group's queue that
-     * fits the free HBM of its engines. */
-    struct policy_decode_plan (*plan_decode)(const struct policy_view *v, const struct policy_group *g,
-                                             uint64_t fitting_tok);
+    /* Before the picks of one fetch; fitting_tok: tokens of the longest prefix of the group's queue
+     * that fits the free HBM of its engines. */
+    struct policy_decode_plan (*plan_decode)(const struct policy_view *v,
+                                             const struct policy_group *g, uint64_t fitting_tok);
     /* The decode engine of the group for the request at the head, or POLICY_WAIT. */
     uint32_t (*pick_decode)(const struct policy_view *v, const struct policy_group *g,
                             const struct policy_request *r, const struct policy_decode_plan *plan);

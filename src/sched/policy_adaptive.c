@@ -6,12 +6,13 @@
  *   C1  tok_e > beta                          never
  *   C2  read_q <= alpha and tok_e <= beta     first choice
  *   C3  read_q >  alpha and tok_e <= beta     second choice
- * and in a class the engine with the fewest tokens. The classes follow every assignment (computed once per
- * fetch, as written, the stop rule could never take effect).
+ * and in a class the engine with the fewest tokens. The classes follow every assignment (computed
+ * once per fetch, as written, the stop rule could never take effect).
  *
- * Decode engines, phase 1: to the group with the fewest tokens, those in its private queue included (without
- * them a drained global queue would go to one group whole). Phase 2: among engines with HBM for the request,
- * those that stay at or below Z by the fewest requests, else the one with the fewest tokens.
+ * Decode engines, phase 1: to the group with the fewest tokens, those in its private queue included
+ * (without them a drained global queue would go to one group whole). Phase 2: among engines with
+ * HBM for the request, those that stay at or below Z by the fewest requests, else the one with the
+ * fewest tokens.
  */
 #include "sched/policy.h"
 
@@ -70,8 +71,8 @@ static uint32_t place_decode(const struct policy_view *v, const struct policy_re
     return best;
 }
 
-static struct policy_decode_plan plan_decode(const struct policy_view *v, const struct policy_group *g,
-                                             uint64_t fitting_tok)
+static struct policy_decode_plan plan_decode(const struct policy_view *v,
+                                             const struct policy_group *g, uint64_t fitting_tok)
 {
     double tok = (double)fitting_tok + (double)group_tok(v, g);
     return (struct policy_decode_plan){.level_tok = 1.05 * tok / g->n_engines};

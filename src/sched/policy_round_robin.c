@@ -28,8 +28,8 @@ static uint32_t place_decode(const struct policy_view *v, const struct policy_re
     return (uint32_t)(r->ticket % c->decode_nodes) / c->decode_group_nodes;
 }
 
-static struct policy_decode_plan plan_decode(const struct policy_view *v, const struct policy_group *g,
-                                             uint64_t fitting_tok)
+static struct policy_decode_plan plan_decode(const struct policy_view *v,
+                                             const struct policy_group *g, uint64_t fitting_tok)
 {
     (void)v;
     (void)g;

@@ -165,7 +165,8 @@ static void ask_for_push(struct prefill_request *r, uint32_t first_tok, uint32_t
     node_send(n, MSG_NODE(r->start.decode_node), &m);
 }
 
-/* KV before this chunk: hits from the side that read them, earlier chunks from the decode buffer. */
+/* KV before this chunk: hits from the side that read them, earlier chunks from the decode buffer.
+ */
 static void start_loads(struct prefill_request *r)
 {
     uint32_t from = reads_here(r) ? r->start.r.hit_tok : 0;
@@ -329,21 +330,21 @@ static void take(struct prefill_engine *e, struct prefill_request *r, uint32_t n
     r->chunk_tok = new_tok;
     r->computing = true;
     r->stored = false;
-    e->items[e->n_batch] = (struct compute_item){
-        r->start.r.request, r->start.r.hit_tok + r->done_tok, new_tok};
+    e->items[e->n_batch] =
+        (struct compute_item){r->start.r.request, r->start.r.hit_tok + r->done_tok, new_tok};
     e->batch[e->n_batch++] = r;
     e->owner->n_chunks++;
 }
 
-/* First come first served, until the quota of predicted attention time or the room in HBM is used up. */
+/* First come first served, until the quota of predicted attention time or the room in HBM is used
+ * up. */
 static void pack(struct prefill_engine *e)
 {
     const struct cluster *c = cluster_of(e);
     double left_ns = (double)c->quota_ns;
     uint64_t hbm_left = c->prefill_hbm_bytes;
     e->n_batch = 0;
-    list_for_each_safe(pos, tmp, &e->ready)
-    {
+    list_for_each_safe (pos, tmp, &e->ready) {
         struct prefill_request *r = container_of(pos, struct prefill_request, ready_node);
         uint32_t cached = r->start.r.hit_tok + r->done_tok;
         uint32_t left_tok = miss_tok(r) - r->done_tok;

@@ -2,13 +2,14 @@
 /*
  * A prefill node: DRAM buffer, PE read path, and one prefill engine per GPU.
  *
- * Life of a request here: MSG_DECODE_READY (the decode buffer is there; on the DE path the hits are in it)
+ * Life of a request here: MSG_DECODE_READY (the decode buffer is there; on the DE path the hits are
+ * in it)
  * -> [PE path: buffer space, storage read] -> ready -> one or more forwards (chunks) -> first
  * token -> all KV stored in the decode buffer -> MSG_PROMPT_KV.
  *
- * An engine packs its ready requests into a forward first come first served until the predicted attention
- * time would pass the quota; the one that overflows is cut (chunked prefill). All engines of an EP group
- * start together, on the word of the group's leader: the node of its first engine.
+ * An engine packs its ready requests into a forward first come first served until the predicted
+ * attention time would pass the quota; the one that overflows is cut (chunked prefill). All engines
+ * of an EP group start together, on the word of the group's leader: the node of its first engine.
  */
 #ifndef DUALPATH_SCHED_PREFILL_NODE_H
 #define DUALPATH_SCHED_PREFILL_NODE_H
@@ -34,16 +35,16 @@ struct prefill_request {
     uint32_t chunk_tok;         /* new tokens in the forward in progress */
     struct space_claim dram;
     struct dp_op read;
-    struct dp_op load;  /* hits, from this node's DRAM */
-    struct dp_op store; /* to the decode buffer */
+    struct dp_op load;                 /* hits, from this node's DRAM */
+    struct dp_op store;                /* to the decode buffer */
     uint32_t load_layers, push_layers; /* arrived; all layers when nothing is to come */
-    bool computing;     /* in the forward in progress */
-    bool stored;        /* the store of the last chunk computed is through */
+    bool computing;                    /* in the forward in progress */
+    bool stored;                       /* the store of the last chunk computed is through */
 };
 
 enum prefill_engine_state {
     PREFILL_IDLE,
-    PREFILL_LOADING,  /* without layer streaming: KV of the whole batch on its way in */
+    PREFILL_LOADING, /* without layer streaming: KV of the whole batch on its way in */
     PREFILL_FORWARD,
     PREFILL_DRAINING, /* without layer streaming: KV of the whole batch on its way out */
 };

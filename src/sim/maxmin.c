@@ -4,7 +4,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Rates are compared with this relative slack; wrongly calling a flow a violator only costs a round. */
+/* Rates are compared with this relative slack; wrongly calling a flow a violator only costs a
+ * round. */
 #define SLACK 1e-12
 /* used_Bps is a running sum: recompute it this often, so that rounding cannot add up. */
 #define RESUM_EVERY 256u
@@ -52,8 +53,8 @@ static void mark_dirty(struct maxmin *m, struct maxmin_resource *r)
     }
 }
 
-void maxmin_add(struct maxmin *m, struct maxmin_flow *flow, struct maxmin_resource *const *resources,
-                unsigned n)
+void maxmin_add(struct maxmin *m, struct maxmin_flow *flow,
+                struct maxmin_resource *const *resources, unsigned n)
 {
     assert(n <= MAXMIN_MAX_LINKS);
     flow->rate_Bps = 0;
@@ -133,8 +134,7 @@ static void seed_set(struct maxmin *m)
         if (r->n_bottlenecked == 0 && !overfull) {
             continue;
         }
-        list_for_each(pos, &r->links)
-        {
+        list_for_each (pos, &r->links) {
             struct maxmin_flow *f = container_of(pos, struct maxmin_link, node)->flow;
             if (overfull || f->bottleneck == r) {
                 take_in(m, f);
@@ -147,8 +147,7 @@ static void seed_set(struct maxmin *m)
 static void resum(struct maxmin_resource *r)
 {
     r->used_Bps = 0;
-    list_for_each(pos, &r->links)
-    {
+    list_for_each (pos, &r->links) {
         r->used_Bps += container_of(pos, struct maxmin_link, node)->flow->rate_Bps;
     }
 }
@@ -235,8 +234,7 @@ static void fill(struct maxmin *m)
         }
         r->is_bottleneck = true;
         r->level_Bps = level;
-        list_for_each(pos, &r->links)
-        {
+        list_for_each (pos, &r->links) {
             struct maxmin_flow *f = container_of(pos, struct maxmin_link, node)->flow;
             if (f->open) {
                 close_flow(f, level, r);
@@ -253,8 +251,7 @@ static void fill(struct maxmin *m)
 static double fastest_on(const struct maxmin_resource *r)
 {
     double rate = 0;
-    list_for_each(pos, &r->links)
-    {
+    list_for_each (pos, &r->links) {
         const struct maxmin_flow *f = container_of(pos, struct maxmin_link, node)->flow;
         rate = f->rate_Bps > rate ? f->rate_Bps : rate;
     }
@@ -272,8 +269,7 @@ static bool take_in_violators(struct maxmin *m)
         }
         bool saturated = r->used_Bps >= r->capacity_Bps * (1 - SLACK);
         double fastest = fastest_on(r);
-        list_for_each(pos, &r->links)
-        {
+        list_for_each (pos, &r->links) {
             struct maxmin_flow *f = container_of(pos, struct maxmin_link, node)->flow;
             bool too_fast = r->is_bottleneck && f->rate_Bps > r->level_Bps * (1 + SLACK);
             bool unbound =
@@ -319,21 +315,19 @@ bool maxmin_certified(const struct maxmin_resource *r, double tolerance)
 {
     double sum = 0;
     double fastest = fastest_on(r);
-    list_for_each(pos, &r->links)
-    {
+    list_for_each (pos, &r->links) {
         sum += container_of(pos, struct maxmin_link, node)->flow->rate_Bps;
     }
     if (sum > r->capacity_Bps * (1 + tolerance)) {
         return false;
     }
-    list_for_each(pos, &r->links)
-    {
+    list_for_each (pos, &r->links) {
         const struct maxmin_flow *f = container_of(pos, struct maxmin_link, node)->flow;
         if (!f->bottleneck && f->rate_Bps < f->cap_Bps * (1 - tolerance)) {
             return false;
         }
-        if (f->bottleneck == r && (sum < r->capacity_Bps * (1 - tolerance) ||
-                                   f->rate_Bps < fastest * (1 - tolerance))) {
+        if (f->bottleneck == r &&
+            (sum < r->capacity_Bps * (1 - tolerance) || f->rate_Bps < fastest * (1 - tolerance))) {
             return false;
         }
     }

@@ -2,11 +2,11 @@
 /*
  * Max-min fair rates of flows over shared resources, kept up to date incrementally.
  *
- * An allocation is max-min fair if and only if it is feasible and every flow either runs at its cap or has
- * a bottleneck: a saturated resource on which no other flow is faster (Bertsekas & Gallager, Data Networks,
- * 6.5.2). maxmin_solve() re-solves only the flows on what changed, holds the others, and checks that
- * certificate for everything the new rates touch; flows that lost it join the set, and the set is solved
- * again. The result is the max-min allocation itself, not an approximation.
+ * An allocation is max-min fair if and only if it is feasible and every flow either runs at its cap
+ * or has a bottleneck: a saturated resource on which no other flow is faster (Bertsekas & Gallager,
+ * Data Networks, 6.5.2). maxmin_solve() re-solves only the flows on what changed, holds the others,
+ * and checks that certificate for everything the new rates touch; flows that lost it join the set,
+ * and the set is solved again. The result is the max-min allocation itself, not an approximation.
  *
  * There is no time here: sim/network.h turns rates into bytes and events.
  */
@@ -19,7 +19,7 @@
 #include "base/list.h"
 
 #define MAXMIN_MAX_LINKS 4
-#define MAXMIN_NO_CAP 1e300
+#define MAXMIN_NO_CAP    1e300
 
 struct maxmin_resource {
     double capacity_Bps;
@@ -41,7 +41,7 @@ struct maxmin_link {
 
 struct maxmin_flow {
     double rate_Bps;
-    double cap_Bps; /* MAXMIN_NO_CAP when there is none */
+    double cap_Bps;                     /* MAXMIN_NO_CAP when there is none */
     struct maxmin_resource *bottleneck; /* NULL: runs at its cap, or not solved yet */
     struct maxmin_link links[MAXMIN_MAX_LINKS];
     uint8_t n_links;
@@ -51,7 +51,7 @@ struct maxmin_flow {
 };
 
 struct maxmin {
-    struct maxmin_flow **set; /* flows being solved */
+    struct maxmin_flow **set;       /* flows being solved */
     struct maxmin_resource **scope; /* resources of those flows */
     struct maxmin_resource **dirty;
     struct maxmin_flow **fresh; /* added since the last solve */
@@ -65,16 +65,20 @@ void maxmin_done(struct maxmin *m);
 
 void maxmin_resource_init(struct maxmin_resource *r, double capacity_Bps);
 
-/* flow->cap_Bps and flow->owner are the caller's; resources must be distinct, n <= MAXMIN_MAX_LINKS. The rate
- * is 0 until the next maxmin_solve(). Adding and removing only mark what has changed. */
-void maxmin_add(struct maxmin *m, struct maxmin_flow *flow, struct maxmin_resource *const *resources, unsigned n);
+/* flow->cap_Bps and flow->owner are the caller's; resources must be distinct, n <=
+ * MAXMIN_MAX_LINKS. The rate is 0 until the next maxmin_solve(). Adding and removing only mark what
+ * has changed. */
+void maxmin_add(struct maxmin *m, struct maxmin_flow *flow,
+                struct maxmin_resource *const *resources, unsigned n);
 void maxmin_remove(struct maxmin *m, struct maxmin_flow *flow);
 void maxmin_set_capacity(struct maxmin *m, struct maxmin_resource *r, double capacity_Bps);
 
 /* Calls changed(flow, arg) for every flow whose rate is another one than before. */
-void maxmin_solve(struct maxmin *m, void (*changed)(struct maxmin_flow *flow, void *arg), void *arg);
+void maxmin_solve(struct maxmin *m, void (*changed)(struct maxmin_flow *flow, void *arg),
+                  void *arg);
 
-/* The certificate for one resource and its flows, to a relative tolerance; for tests and debug builds. */
+/* The certificate for one resource and its flows, to a relative tolerance; for tests and debug
+ * builds. */
 bool maxmin_certified(const struct maxmin_resource *r, double tolerance);
 
 #endif

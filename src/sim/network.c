@@ -118,7 +118,8 @@ static void fire(struct loop_timer *t)
     struct net_stream *s = container_of(t, struct net_stream, timer);
     uint64_t target = next_target(s);
     catch_up(s);
-    /* The event was rounded up to the nanosecond of the target: what lies within it has been sent. */
+    /* The event was rounded up to the nanosecond of the target: what lies within it has been sent.
+     */
     s->sent_bytes = s->sent_bytes < (double)target ? (double)target : s->sent_bytes;
     if (target == s->total_bytes) {
         end(s);

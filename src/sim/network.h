@@ -2,9 +2,9 @@
 /*
  * Streams of bytes over shared resources in virtual time: sim/maxmin's rates turned into events.
  *
- * A stream may have a producer: it moves what is ready, pauses (and leaves its share to others) when it
- * has caught up, and goes on when more is there. It reports when its mark is reached and when it ends.
- * Rates are solved once per instant, after all changes of that instant.
+ * A stream may have a producer: it moves what is ready, pauses (and leaves its share to others)
+ * when it has caught up, and goes on when more is there. It reports when its mark is reached and
+ * when it ends. Rates are solved once per instant, after all changes of that instant.
  */
 #ifndef DUALPATH_SIM_NETWORK_H
 #define DUALPATH_SIM_NETWORK_H
@@ -49,9 +49,10 @@ void net_resource_init(struct net_resource *r, double capacity_Bps);
 /* Capacity left to streams, e.g. DRAM bandwidth less what the storage NIC takes. */
 void net_set_capacity(struct net *n, struct net_resource *r, double capacity_Bps);
 
-/* The caller has set total_bytes, ready_bytes, mark_bytes, reached, ended; the path must be of distinct
- * resources. */
-void net_stream_open(struct net *n, struct net_stream *s, struct net_resource *const *path, unsigned n_path);
+/* The caller has set total_bytes, ready_bytes, mark_bytes, reached, ended; the path must be of
+ * distinct resources. */
+void net_stream_open(struct net *n, struct net_stream *s, struct net_resource *const *path,
+                     unsigned n_path);
 /* More is ready. */
 void net_stream_ready(struct net_stream *s, uint64_t ready_bytes);
 /* Ends it early without ended(); what was not sent is taken off the resources' accounts. */

@@ -39,8 +39,7 @@ static double forward_compute_ns(struct sim_forward_group *g)
         double tok = 0;
         f->attention_ns = 0;
         for (uint32_t i = 0; i < f->n_items; i++) {
-            f->attention_ns +=
-                timing_attention_ns(tm, f->items[i].cached_tok, f->items[i].new_tok);
+            f->attention_ns += timing_attention_ns(tm, f->items[i].cached_tok, f->items[i].new_tok);
             tok += f->items[i].new_tok;
         }
         double own = f->attention_ns + timing_linear_ns(tm, tok);
@@ -172,7 +171,8 @@ struct sequence_state {
     uint64_t due_step;
 };
 
-_Static_assert(sizeof(struct sequence_state) <= sizeof(((struct compute_sequence *)0)->private_words),
+_Static_assert(sizeof(struct sequence_state) <=
+                   sizeof(((struct compute_sequence *)0)->private_words),
                "the private words of a sequence are too few");
 
 static struct sequence_state *state_of(struct compute_sequence *s)
@@ -183,7 +183,8 @@ static struct sequence_state *state_of(struct compute_sequence *s)
 static struct compute_sequence *sequence_of(struct list *node)
 {
     char *words = (char *)container_of(node, struct sequence_state, node);
-    return (struct compute_sequence *)(void *)(words - offsetof(struct compute_sequence, private_words));
+    return (struct compute_sequence *)(void *)(words -
+                                               offsetof(struct compute_sequence, private_words));
 }
 
 static struct sim_decode_group *group_of(struct sim_compute *sc, const struct compute_sequence *s)
@@ -191,12 +192,14 @@ static struct sim_decode_group *group_of(struct sim_compute *sc, const struct co
     return &sc->decodes[s->engine / sc->config.decode_group_gpus];
 }
 
-static struct sim_decode_engine *engine_of(struct sim_decode_group *g, const struct compute_sequence *s)
+static struct sim_decode_engine *engine_of(struct sim_decode_group *g,
+                                           const struct compute_sequence *s)
 {
     return &g->engines[s->engine % g->sc->config.decode_group_gpus];
 }
 
-/* Puts it where a scan of the coming steps finds it: at its due step, or as far ahead as the scan goes. */
+/* Puts it where a scan of the coming steps finds it: at its due step, or as far ahead as the scan
+ * goes. */
 static void schedule(struct sim_decode_group *g, struct compute_sequence *s)
 {
     struct sequence_state *st = state_of(s);
@@ -207,8 +210,7 @@ static void schedule(struct sim_decode_group *g, struct compute_sequence *s)
 
 static void admit_joining(struct sim_decode_group *g)
 {
-    list_for_each_safe(pos, tmp, &g->joining)
-    {
+    list_for_each_safe (pos, tmp, &g->joining) {
         struct compute_sequence *s = sequence_of(pos);
         list_remove(pos);
         state_of(s)->joined_step = g->step;
@@ -342,7 +344,8 @@ static int sim_join(struct compute_port *port, struct compute_sequence *s)
     return 0;
 }
 
-/* Called from notify(), between two epochs (the engines leave when a sequence's last token is there). */
+/* Called from notify(), between two epochs (the engines leave when a sequence's last token is
+ * there). */
 static void sim_leave(struct compute_port *port, struct compute_sequence *s)
 {
     struct sim_decode_group *g = group_of(sim_of(port), s);

@@ -2,17 +2,18 @@
 /*
  * Prefill forwards and decode loops in virtual time, from model/timing.h.
  *
- * Forward of an EP group: starts when all its engines have joined. It runs in stages of stage_layers
- * layers. A stage that starts with layer a may begin once every engine has the KV of layer a; the forward
- * ends no earlier than one layer's time after the KV of the last layer has arrived everywhere. With
- * stage_layers = 1 that is exact layer by layer; with longer stages transfer and computation inside a stage
- * are taken to overlap freely. A stage costs its share of
+ * Forward of an EP group: starts when all its engines have joined. It runs in stages of
+ * stage_layers layers. A stage that starts with layer a may begin once every engine has the KV of
+ * layer a; the forward ends no earlier than one layer's time after the KV of the last layer has
+ * arrived everywhere. With stage_layers = 1 that is exact layer by layer; with longer stages
+ * transfer and computation inside a stage are taken to overlap freely. A stage costs its share of
  *     max over engines (attention + linear) + experts(tokens of the whole group).
  *
  * Decode loop of an EP group: steps of
  *     max over engines (attention + linear of its batch) + experts and fixed cost of the group,
- * run in epochs: as many steps at once as nobody joins, leaves or wants to be told, at most EPOCH_STEPS. In
- * an epoch the contexts grow by one token per sequence and step, and the slowest engine stays the slowest.
+ * run in epochs: as many steps at once as nobody joins, leaves or wants to be told, at most
+ * EPOCH_STEPS. In an epoch the contexts grow by one token per sequence and step, and the slowest
+ * engine stays the slowest.
  */
 #ifndef DUALPATH_SIM_SIM_COMPUTE_H
 #define DUALPATH_SIM_SIM_COMPUTE_H
@@ -35,9 +36,9 @@ struct sim_forward_group {
     struct compute_forward **joined; /* by rank */
     uint32_t n_joined;
     bool running;
-    uint32_t layer;       /* first layer of the stage in progress */
-    uint32_t stage_end;   /* 0: waiting for KV */
-    double compute_ns;    /* of all layers, the fixed cost apart */
+    uint32_t layer;        /* first layer of the stage in progress */
+    uint32_t stage_end;    /* 0: waiting for KV */
+    double compute_ns;     /* of all layers, the fixed cost apart */
     uint64_t all_ready_ns; /* when the last layer's KV was everywhere; LOOP_NEVER before */
     struct loop_timer timer;
     double busy_ns;
@@ -53,8 +54,8 @@ struct sim_decode_group {
     struct list due[2 * EPOCH_STEPS]; /* sequences by (due step) modulo the size */
     struct list joining;
     uint32_t n_sequences;
-    uint64_t step;           /* steps done */
-    uint32_t epoch_steps;    /* 0: idle */
+    uint64_t step;        /* steps done */
+    uint32_t epoch_steps; /* 0: idle */
     uint64_t epoch_start_ns;
     double first_ns, growth_ns; /* step i of the epoch takes first + i * growth */
     struct loop_timer timer;

@@ -261,7 +261,8 @@ void sim_dp_done(struct sim_dp *sd)
     pool_done(&sd->ops);
 }
 
-static int unequal(char *ret_what, size_t size, const char *kind, uint32_t index, uint64_t in, uint64_t out)
+static int unequal(char *ret_what, size_t size, const char *kind, uint32_t index, uint64_t in,
+                   uint64_t out)
 {
     snprintf(ret_what, size, "%s %u: %llu bytes in, %llu bytes out", kind, index,
              (unsigned long long)in, (unsigned long long)out);
@@ -278,7 +279,8 @@ static int check_resource(const struct net_resource *r, const char *kind, uint32
 
 int sim_dp_check_conserved(const struct sim_dp *sd, char *ret_what, size_t size)
 {
-    static const char *const queues[2] = {"storage NIC reads of node", "storage NIC writes of node"};
+    static const char *const queues[2] = {"storage NIC reads of node",
+                                          "storage NIC writes of node"};
     int rc = 0;
     for (uint32_t n = 0; n < sd->config.n_nodes && rc == 0; n++) {
         const struct sim_node *node = &sd->nodes[n];

@@ -2,14 +2,16 @@
 /*
  * The data path in virtual time: every hop of every op on the link models.
  *
- *   storage read    storage NIC (queue of its own), then in DRAM            DRAM write share of the NIC's rate
- *   storage write   storage NIC                                            DRAM read share of the NIC's rate
- *   copy            [source DRAM] -> CNIC TX of the source -> CNIC RX of the destination -> [destination DRAM]
+ *   storage read    storage NIC (queue of its own), then in DRAM            DRAM write share of the
+ * NIC's rate storage write   storage NIC                                            DRAM read share
+ * of the NIC's rate copy            [source DRAM] -> CNIC TX of the source -> CNIC RX of the
+ * destination -> [destination DRAM]
  *
  * A loopback copy (DRAM to a GPU of the node or back) takes TX and RX of the same CNIC. DRAM is
- * half-duplex: reads and writes share its capacity. What the storage NIC moves is taken off the DRAM
- * capacity that copies share (its DMA is small against DRAM and is not throttled by them). A limit of the
- * storage cluster is shared equally by the busy NICs, which is max-min fair since they are equal.
+ * half-duplex: reads and writes share its capacity. What the storage NIC moves is taken off the
+ * DRAM capacity that copies share (its DMA is small against DRAM and is not throttled by them). A
+ * limit of the storage cluster is shared equally by the busy NICs, which is max-min fair since they
+ * are equal.
  */
 #ifndef DUALPATH_SIM_SIM_DP_H
 #define DUALPATH_SIM_SIM_DP_H
@@ -42,7 +44,8 @@ struct sim_node {
 };
 
 struct sim_cnic {
-    struct net_resource tx, rx; /* tx: PCIe reads (out of a memory), rx: PCIe writes (into a memory) */
+    struct net_resource tx,
+        rx; /* tx: PCIe reads (out of a memory), rx: PCIe writes (into a memory) */
 };
 
 struct sim_dp {
@@ -61,7 +64,8 @@ struct sim_dp {
 int sim_dp_init(struct sim_dp *sd, struct loop *loop, const struct sim_dp_config *config);
 void sim_dp_done(struct sim_dp *sd);
 
-/* 0 when every byte accepted by every resource has been delivered; else -EPROTO and the resource's name. */
+/* 0 when every byte accepted by every resource has been delivered; else -EPROTO and the resource's
+ * name. */
 int sim_dp_check_conserved(const struct sim_dp *sd, char *ret_what, size_t size);
 
 #endif

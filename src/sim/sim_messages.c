@@ -51,7 +51,8 @@ static int attach(struct msg_port *port, uint32_t endpoint, msg_handler *handler
 
 static const struct msg_port_ops ops = {.name = "sim", .send = send, .attach = attach};
 
-int sim_messages_init(struct sim_messages *sm, struct loop *loop, uint32_t n_endpoints, uint64_t latency_ns)
+int sim_messages_init(struct sim_messages *sm, struct loop *loop, uint32_t n_endpoints,
+                      uint64_t latency_ns)
 {
     *sm = (struct sim_messages){
         .port.ops = &ops, .loop = loop, .latency_ns = latency_ns, .n_endpoints = n_endpoints};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The message port in virtual time: every message takes the control network's one-way latency, messages
- * of an endpoint to itself take none. */
+/* The message port in virtual time: every message takes the control network's one-way latency,
+ * messages of an endpoint to itself take none. */
 #ifndef DUALPATH_SIM_SIM_MESSAGES_H
 #define DUALPATH_SIM_SIM_MESSAGES_H
 
@@ -24,7 +24,8 @@ struct sim_messages {
 };
 
 /* Returns 0 or -ENOMEM. */
-int sim_messages_init(struct sim_messages *sm, struct loop *loop, uint32_t n_endpoints, uint64_t latency_ns);
+int sim_messages_init(struct sim_messages *sm, struct loop *loop, uint32_t n_endpoints,
+                      uint64_t latency_ns);
 void sim_messages_done(struct sim_messages *sm);
 
 #endif

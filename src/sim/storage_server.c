@@ -27,8 +27,7 @@ static void catch_up(struct storage_server *s)
     }
     s->busy_ns += elapsed_ns;
     double each = s->rate_Bps * 1e-9 * elapsed_ns / n_serving(s);
-    list_for_each(pos, &s->serving)
-    {
+    list_for_each (pos, &s->serving) {
         struct storage_job *j = container_of(pos, struct storage_job, node);
         j->work_left_bytes -= each;
     }
@@ -37,8 +36,7 @@ static void catch_up(struct storage_server *s)
 static void arm(struct storage_server *s)
 {
     double least = INFINITY;
-    list_for_each(pos, &s->serving)
-    {
+    list_for_each (pos, &s->serving) {
         struct storage_job *j = container_of(pos, struct storage_job, node);
         least = j->work_left_bytes < least ? j->work_left_bytes : least;
     }
@@ -98,10 +96,10 @@ static void serve(struct loop_timer *t)
 {
     struct storage_server *s = container_of(t, struct storage_server, timer);
     catch_up(s);
-    /* The event was rounded up to a nanosecond, in which the line moves rate * 1 ns: that is "done". */
+    /* The event was rounded up to a nanosecond, in which the line moves rate * 1 ns: that is
+     * "done". */
     double slack = s->rate_Bps * 1e-9;
-    list_for_each_safe(pos, tmp, &s->serving)
-    {
+    list_for_each_safe (pos, tmp, &s->serving) {
         struct storage_job *j = container_of(pos, struct storage_job, node);
         if (j->work_left_bytes <= slack * 1e-6) {
             finish(s, j);
@@ -150,8 +148,7 @@ bool storage_server_cancel(struct storage_server *s, struct storage_job *job)
     }
     catch_up(s);
     bool serving = false;
-    list_for_each(pos, &s->serving)
-    {
+    list_for_each (pos, &s->serving) {
         serving |= pos == &job->node;
     }
     if (serving) {

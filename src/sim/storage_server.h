@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * One node's storage NIC: reads and writes queue first come first served, each in a queue of its own;
- * a bounded number of each is in service and shares the link equally (processor sharing). Bytes of an op
- * with small I/O cost more link time: an op of b bytes in I/Os of s bytes is b / efficiency(s) of work.
- * A sampled latency follows the service without holding its slot (I/Os are pipelined).
- * With one read in service, no latency and Poisson arrivals this is an M/G/1 queue.
+ * One node's storage NIC: reads and writes queue first come first served, each in a queue of its
+ * own; a bounded number of each is in service and shares the link equally (processor sharing).
+ * Bytes of an op with small I/O cost more link time: an op of b bytes in I/Os of s bytes is b /
+ * efficiency(s) of work. A sampled latency follows the service without holding its slot (I/Os are
+ * pipelined). With one read in service, no latency and Poisson arrivals this is an M/G/1 queue.
  */
 #ifndef DUALPATH_SIM_STORAGE_SERVER_H
 #define DUALPATH_SIM_STORAGE_SERVER_H
@@ -22,7 +22,7 @@ struct storage_job {
     struct storage_server *server;
     double work_left_bytes; /* at line rate */
     uint64_t bytes;
-    uint32_t queue;         /* 0 reads, 1 writes */
+    uint32_t queue; /* 0 reads, 1 writes */
     struct loop_timer latency_timer;
     void (*started)(struct storage_job *job); /* first byte */
     void (*done)(struct storage_job *job);
@@ -45,7 +45,8 @@ struct storage_server {
     double rate_Bps; /* of the line, now; below line_Bps when the storage cluster is the limit */
     uint64_t served_at_ns;
     struct loop_timer timer;
-    void (*load_changed)(struct storage_server *s, bool busy); /* NULL, or told when it turns busy or idle */
+    void (*load_changed)(struct storage_server *s,
+                         bool busy); /* NULL, or told when it turns busy or idle */
     uint64_t bytes_in[2], bytes_out[2];
     double moved_bytes; /* both directions, for utilisation over time */
     double busy_ns;
@@ -61,7 +62,8 @@ double storage_server_efficiency(const struct storage_config *config, double io_
 void storage_server_submit(struct storage_server *s, struct storage_job *job, uint32_t queue,
                            uint64_t bytes, uint64_t io_bytes);
 
-/* Takes out a job that is waiting or in service; returns false when its bytes have all moved already. */
+/* Takes out a job that is waiting or in service; returns false when its bytes have all moved
+ * already. */
 bool storage_server_cancel(struct storage_server *s, struct storage_job *job);
 
 /* Sets the line's rate from now on. */

@@ -25,8 +25,8 @@ static int wait_until(struct loop_driver *driver, uint64_t deadline_ns)
 
 static const struct loop_driver_ops ops = {.now_ns = now_ns, .wait = wait_until};
 
-void virtual_driver_init(struct virtual_driver *d, const atomic_bool *interrupted, void (*tick)(void *arg),
-                         void *tick_arg)
+void virtual_driver_init(struct virtual_driver *d, const atomic_bool *interrupted,
+                         void (*tick)(void *arg), void *tick_arg)
 {
     *d = (struct virtual_driver){
         .driver.ops = &ops, .interrupted = interrupted, .tick = tick, .tick_arg = tick_arg};

@@ -50,7 +50,7 @@ struct vlarb {
     /* The tables that act: without entries of weight 0 and of lanes out of use. */
     struct vlarb_table high, low;
     struct vlarb_cursor high_at, low_at;
-    int64_t high_left; /* bytes before Low must get a turn */
+    int64_t high_left;             /* bytes before Low must get a turn */
     uint32_t credits[VLARB_LANES]; /* free 64 B blocks there, or VLARB_CREDITS_UNLIMITED */
     enum vlarb_source from;        /* which table the last vlarb_next() took its lane from */
 };

@@ -58,7 +58,8 @@ struct qos_warnings {
     char **text;
 };
 
-/* Appends one (printf style). Returns 0 or -ENOMEM. Start from zero, end with qos_warnings_done(). */
+/* Appends one (printf style). Returns 0 or -ENOMEM. Start from zero, end with qos_warnings_done().
+ */
 int qos_warn(struct qos_warnings *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void qos_warnings_done(struct qos_warnings *w);
 

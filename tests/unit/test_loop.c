@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The loop against a virtual clock of the test's own: order, ties, moves, re-arming from a callback. */
+/* The loop against a virtual clock of the test's own: order, ties, moves, re-arming from a
+ * callback. */
 #include "base/loop.h"
 
 #include <check.h>

@@ -9,7 +9,7 @@
 #include "base/rng.h"
 
 #define MAX_RESOURCES 40
-#define MAX_FLOWS 120
+#define MAX_FLOWS     120
 
 static struct maxmin_resource resources[MAX_RESOURCES];
 static struct maxmin_flow flows[MAX_FLOWS];
@@ -21,7 +21,8 @@ static void ignore(struct maxmin_flow *f, void *arg)
     (void)arg;
 }
 
-/* Whole-network progressive filling, all rates raised together in steps: slow, obvious, independent. */
+/* Whole-network progressive filling, all rates raised together in steps: slow, obvious,
+ * independent. */
 static void reference(int n_resources, double *ret_rate)
 {
     bool frozen[MAX_FLOWS];
@@ -64,7 +65,9 @@ static void reference(int n_resources, double *ret_rate)
                 double used = 0;
                 for (int g = 0; g < MAX_FLOWS; g++) {
                     for (int j = 0; alive[g] && j < flows[g].n_links; j++) {
-                        used += flows[g].links[j].resource == flows[f].links[k].resource ? ret_rate[g] : 0;
+                        used += flows[g].links[j].resource == flows[f].links[k].resource
+                                    ? ret_rate[g]
+                                    : 0;
                     }
                 }
                 frozen[f] |= used >= flows[f].links[k].resource->capacity_Bps * (1 - 1e-13);
@@ -139,7 +142,8 @@ END_TEST
 
 START_TEST(textbook_line_network)
 {
-    /* Three links in a row of capacity 1; a long flow over all, a short one on each; then one doubles. */
+    /* Three links in a row of capacity 1; a long flow over all, a short one on each; then one
+     * doubles. */
     struct maxmin m;
     maxmin_init(&m);
     struct maxmin_resource *all[3];

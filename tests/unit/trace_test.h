@@ -51,7 +51,8 @@ static inline void must_fail(const char *text, const struct trace_options *optio
     struct trace t;
     struct err err;
     ck_assert_int_lt(read_text(text, options, &t, &err), 0);
-    ck_assert_msg(strstr(err.text, message) != NULL, "found \"%s\", expected \"%s\"", err.text, message);
+    ck_assert_msg(strstr(err.text, message) != NULL, "found \"%s\", expected \"%s\"", err.text,
+                  message);
     ck_assert_str_eq(err.field, field);
     ck_assert_uint_eq(err.line, line);
     ck_assert_uint_eq(err.column, column);
@@ -67,7 +68,8 @@ static inline uint64_t repairs(const struct trace *t, const char *part)
     return n;
 }
 
-static inline const struct trace_turn *turn_of(const struct trace *t, uint32_t session, uint32_t turn)
+static inline const struct trace_turn *turn_of(const struct trace *t, uint32_t session,
+                                               uint32_t turn)
 {
     ck_assert_uint_lt(session, t->n_sessions);
     ck_assert_uint_lt(turn, t->sessions[session].n_turns);
