@@ -110,17 +110,21 @@ int trace_parse_arguments(int argc, char **argv, bool inspect, struct trace_argu
     optind = 1;
     while (rc == EXIT_OK && (opt = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
         if (opt == ':') {
-            return cli_usage("trace", "option '%s' needs a value", argv[optind - 1]);
+            return cli_usage("trace", "%s: option '%s' needs a value", argv[0], argv[optind - 1]);
         }
-        if (opt == '?' || (opt >= OPT_FORMAT && !inspect)) {
-            return cli_usage("trace", "unknown option '%s' of trace %s", argv[optind - 1], argv[0]);
+        if (opt == '?') {
+            return cli_usage("trace", "%s: unknown option '%s'", argv[0], argv[optind - 1]);
+        }
+        if (opt >= OPT_FORMAT && !inspect) {
+            return cli_usage("trace", "%s: found --%s, an option of inspect", argv[0],
+                             opt == OPT_LRU ? "lru" : "format");
         }
         rc = take_option(opt, &a);
     }
     a.files = argv + optind;
     a.n_files = argc - optind;
     if (rc == EXIT_OK && !a.help && a.n_files == 0) {
-        return cli_usage("trace", "trace %s: no file given, expected one or more", argv[0]);
+        return cli_usage("trace", "%s: no file given, expected one or more", argv[0]);
     }
     *ret_args = a;
     return rc;

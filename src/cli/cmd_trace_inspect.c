@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/cli_args.h"
 #include "cli/cmd_trace.h"
 #include "input/trace_stats.h"
 
@@ -155,9 +156,8 @@ static int inspect_all(const struct trace_arguments *a, struct inspection *in)
         }
     }
     if (a->json && status == EXIT_OK) {
-        json_dumpf(a->n_files == 1 ? json_array_get(results, 0) : results, stdout,
-                   JSON_SORT_KEYS | JSON_INDENT(2) | JSON_REAL_PRECISION(12));
-        printf("\n");
+        status = cli_print_json(a->n_files == 1 ? json_incref(json_array_get(results, 0))
+                                                : json_incref(results));
     }
     json_decref(results);
     return status;

@@ -97,9 +97,10 @@ static int read_record(struct csv_rows *rows, struct err *err)
     rows->record.n = rows->record.n_text = 0;
     rows->record_ready = false;
     int rc = 1;
-    for (bool first = true; !rows->record_ready && rc == 1; first = false) {
+    while (!rows->record_ready && rc == 1) {
+        bool begins = rows->record.n == 0; /* blank lines may come before the record */
         rc = feed(rows, err);
-        rows->record_line = first || rows->record.n == 0 ? rows->line_no : rows->record_line;
+        rows->record_line = begins ? rows->line_no : rows->record_line;
     }
     if (rc < 0) {
         return rc;
@@ -250,11 +251,10 @@ static const char *scan_decimal(const char *c, uint64_t unit_ns, int64_t *ret_ns
             return NULL;
         }
     }
-    /* 18 digits of fraction are finer than any unit here; the last kept one decides the rounding.
-     */
+    /* One digit beyond the finest unit decides the rounding; 10 digits times 1e9 ns fit 64 bits. */
     uint64_t fraction = 0, scale = 1;
     for (c += digits && *c == '.'; digits && *c >= '0' && *c <= '9'; c++) {
-        if (scale < 1000000000ull) {
+        if (scale < 10000000000ull) {
             fraction = 10 * fraction + (uint64_t)(*c - '0');
             scale *= 10;
         }

@@ -186,8 +186,8 @@ int json_at_expected(const struct json_at *at, const char *key, struct err *err,
 int json_at_u32(const struct json_at *at, const char *key, uint32_t *ret, struct err *err)
 {
     const json_t *value = json_object_get(at->object, key);
-    json_int_t n = json_integer_value(value);
-    if (!json_is_integer(value) || n < 0 || n >= (json_int_t)UINT32_MAX) {
+    double n = json_number_value(value); /* 64.0 is 64; exact up to 2^53 */
+    if (!json_is_number(value) || !(n >= 0 && n < (double)UINT32_MAX) || n != floor(n)) {
         return json_at_expected(at, key, err,
                                 "a whole number of tokens, 0 or more and below 2^32-1");
     }

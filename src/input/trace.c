@@ -236,7 +236,10 @@ static int read_paths(struct trace_build *b, const struct paths *p, struct err *
     }
     if (b->t->n_turns == 0) {
         err_at(err, p->names[0], 0, 0);
-        return err_set(err, -EINVAL, "the trace has no requests");
+        const struct trace_repair *r = b->t->n_repairs ? &b->t->repairs[0] : NULL;
+        return err_set(err, -EINVAL, "the trace has no requests%s%s%s%s", r ? " left: " : "",
+                       r ? r->reason : "", r && r->first[0] ? ", first at " : "",
+                       r ? r->first : "");
     }
     snprintf(b->t->format, sizeof(b->t->format), "%s", format->name);
     hash_text(&sha, b->t->sha256);

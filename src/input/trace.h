@@ -81,8 +81,8 @@ struct trace_options {
     const char *format; /* NULL: detect */
     uint32_t block_tok; /* 0: the format's own default (Mooncake 512, Bailian 16) or the file's */
     bool tolerant;      /* skip bad rows, count them */
-    bool dedupe;        /* drop byte-identical consecutive requests, count them */
-    bool drop_zero_output;
+    bool dedupe;        /* drop byte-identical consecutive requests, count them (Mooncake, WEKA) */
+    bool drop_zero_output; /* and count them; not inside TraceLab's and LLMServingSim's sessions */
     const char *weka_dialect; /* NULL: detect where unambiguous; "v7", "v8" */
 };
 

@@ -5,14 +5,13 @@
  * 18:17:03.9799600" (no zone: taken as UTC), "...+00:00" or "...T...Z", with 0 to 9 fraction
  * digits.
  */
-#include <errno.h>
-
 #include "base/units.h"
-#include "input/csv_rows.h"
 #include "input/trace_formats.h"
+#include "input/trace_rows.h"
 
 struct columns {
     int time, in, out;
+    uint32_t scope;
 };
 
 /* Days from 1970-01-01 in the Gregorian calendar: years start in March, so that the leap day is
@@ -104,9 +103,19 @@ static bool scan_timestamp(const char *c, int64_t *ret_ns)
     return ok;
 }
 
-static int add_row(struct trace_build *b, const struct csv_rows *rows, const struct columns *c,
-                   uint32_t scope, struct err *err)
+static int bind(struct trace_build *b, const struct csv_rows *rows, void *arg, struct err *err)
 {
+    struct columns *c = arg;
+    int rc = csv_rows_require(rows, "TIMESTAMP", &c->time, err);
+    rc = rc < 0 ? rc : csv_rows_require(rows, "ContextTokens", &c->in, err);
+    rc = rc < 0 ? rc : csv_rows_require(rows, "GeneratedTokens", &c->out, err);
+    c->scope = b->t->n_scopes++;
+    return rc;
+}
+
+static int add_row(struct trace_build *b, const struct csv_rows *rows, void *arg, struct err *err)
+{
+    const struct columns *c = arg;
     struct trace_turn turn = {0};
     int64_t at;
     if (!scan_timestamp(csv_rows_cell(rows, c->time), &at)) {
@@ -114,43 +123,15 @@ static int add_row(struct trace_build *b, const struct csv_rows *rows, const str
     }
     int rc = csv_rows_u32(rows, c->in, &turn.prompt_tok, err);
     rc = rc < 0 ? rc : csv_rows_u32(rows, c->out, &turn.gen_tok, err);
-    if (rc < 0) {
+    if (rc < 0 || trace_drops_output(b, turn.gen_tok)) {
         return rc;
-    }
-    if (turn.gen_tok == 0 && b->options->drop_zero_output) {
-        trace_count_repair(b->t, "request without output dropped", 1);
-        return 0;
     }
     turn.t_ns = (uint64_t)at;
-    return trace_add_request(b, csv_rows_number(rows), scope, &turn, NULL, 0);
-}
-
-static int read_rows(struct trace_build *b, struct csv_rows *rows, struct err *err)
-{
-    struct columns c;
-    int rc = csv_rows_require(rows, "TIMESTAMP", &c.time, err);
-    rc = rc < 0 ? rc : csv_rows_require(rows, "ContextTokens", &c.in, err);
-    rc = rc < 0 ? rc : csv_rows_require(rows, "GeneratedTokens", &c.out, err);
-    if (rc < 0) {
-        return rc;
-    }
-    uint32_t scope = b->t->n_scopes++;
-    while ((rc = csv_rows_next(rows, err)) != 0) {
-        rc = rc < 0 ? rc : add_row(b, rows, &c, scope, err);
-        if (rc < 0 && !trace_skip_bad_row(b, rc, err)) {
-            return rc;
-        }
-    }
-    return 0;
+    return trace_add_request(b, csv_rows_number(rows), c->scope, &turn, NULL, 0);
 }
 
 int trace_read_azure(struct trace_build *b, const char *path, struct err *err)
 {
-    struct csv_rows *rows;
-    int rc = csv_rows_open(&rows, path, err);
-    if (rc == 0) {
-        rc = read_rows(b, rows, err);
-        csv_rows_free(rows);
-    }
-    return rc;
+    struct columns c;
+    return trace_read_csv(b, path, bind, add_row, &c, err);
 }

@@ -27,6 +27,13 @@ int trace_format_find(const char *name, const char *path, const struct trace_for
 int trace_read_dualpath(struct trace_build *b, const char *path, struct err *err);
 int trace_read_mooncake(struct trace_build *b, const char *path, struct err *err);
 int trace_read_weka(struct trace_build *b, const char *path, struct err *err);
+int trace_read_bailian(struct trace_build *b, const char *path, struct err *err);
+int trace_read_ragpulse(struct trace_build *b, const char *path, struct err *err);
+int trace_read_llmservingsim(struct trace_build *b, const char *path, struct err *err);
 int trace_read_azure(struct trace_build *b, const char *path, struct err *err);
+int trace_read_burstgpt(struct trace_build *b, const char *path, struct err *err);
+int trace_read_vidur(struct trace_build *b, const char *path, struct err *err);
+int trace_read_splitwise(struct trace_build *b, const char *path, struct err *err);
+int trace_read_tracelab(struct trace_build *b, const char *path, struct err *err);
 
 #endif

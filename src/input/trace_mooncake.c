@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "input/json_rows.h"
 #include "input/trace_formats.h"
+#include "input/trace_rows.h"
 
 #define DEFAULT_BLOCK_TOK 512
 
@@ -28,7 +28,8 @@ struct place {
 
 struct reader {
     struct trace_build *b;
-    struct json_rows rows;
+    const char *source;
+    unsigned line;       /* of the current row */
     uint64_t first_turn; /* of this file */
     uint32_t scope, first_session;
     struct place *places; /* of every turn of this file */
@@ -53,11 +54,11 @@ struct row {
     const char *session;    /* NULL: none */
 };
 
-/* The one of two names that the row uses. */
+/* The one of two names (they may be the same) that the row uses. */
 static int pick(const struct json_at *at, const char *name, const char *alias,
                 const char **ret_name, struct err *err)
 {
-    bool has_alias = json_object_get(at->object, alias) != NULL;
+    bool has_alias = strcmp(name, alias) != 0 && json_object_get(at->object, alias);
     if (has_alias && json_object_get(at->object, name)) {
         return json_at_error(at, alias, err, "found both %s and its alias %s, expected one", name,
                              alias);
@@ -146,27 +147,6 @@ static int parse_row(struct row *row, struct err *err)
     return rc;
 }
 
-/* The block size is not in the file, so ids and length can contradict each other. */
-static int check_blocks(struct reader *r, const struct row *row, struct err *err)
-{
-    uint32_t block = r->b->t->block_tok;
-    uint32_t implied = row->turn.prompt_tok / block + (row->turn.prompt_tok % block != 0);
-    if (row->n_ids < implied) {
-        return json_at_error(
-            &row->at, "hash_ids", err,
-            "%u ids, but %u tokens in blocks of %u imply %u; a block size of at least %u "
-            "would do",
-            row->n_ids, row->turn.prompt_tok, block, implied,
-            row->n_ids ? (row->turn.prompt_tok - 1) / row->n_ids + 1 : 0);
-    }
-    if (row->n_ids > implied) {
-        trace_note_repair(r->b->t, "more block ids than the length implies",
-                          "%s:%u: %u ids, length implies %u", r->rows.source, r->rows.row_line,
-                          row->n_ids, implied);
-    }
-    return 0;
-}
-
 static const struct trace_turn *turn_at(const struct reader *r, uint64_t turn)
 {
     return &r->b->t->turns[turn];
@@ -198,8 +178,7 @@ static bool repeats_previous(const struct reader *r, const struct row *row, bool
 static bool drops(struct reader *r, const struct row *row, bool known, uint32_t session)
 {
     const struct trace_options *o = r->b->options;
-    if (o->drop_zero_output && row->turn.gen_tok == 0) {
-        trace_count_repair(r->b->t, "request without output dropped", 1);
+    if (trace_drops_output(r->b, row->turn.gen_tok)) {
         return true;
     }
     if (!repeats_previous(r, row, known, session)) {
@@ -215,7 +194,7 @@ static bool drops(struct reader *r, const struct row *row, bool known, uint32_t 
 /* A later turn's prompt should begin with the blocks that the previous one filled. */
 static void check_extension(struct reader *r, const struct row *row, const struct trace_turn *prev)
 {
-    const uint64_t *old = r->b->t->ids + prev->first_id;
+    const uint64_t *old = trace_turn_ids(r->b->t, prev);
     uint32_t full = prev->prompt_tok / r->b->t->block_tok, i = 0;
     full = full < prev->n_ids ? full : prev->n_ids;
     while (i < full && i < row->n_ids && old[i] == row->ids[i]) {
@@ -223,8 +202,8 @@ static void check_extension(struct reader *r, const struct row *row, const struc
     }
     if (i < full) {
         trace_note_repair(r->b->t, "turn does not extend the previous one (read as a whole prompt)",
-                          "%s:%u: %u of the previous turn's %u full blocks are there",
-                          r->rows.source, r->rows.row_line, i, full);
+                          "%s:%u: %u of the previous turn's %u full blocks are there", r->source,
+                          r->line, i, full);
     }
 }
 
@@ -277,15 +256,18 @@ static int await(struct reader *r, struct row *row, uint64_t turn, uint32_t sess
         return -ENOMEM;
     }
     r->awaited[r->n_awaited] = turn;
-    r->awaited_lines[r->n_awaited++] = r->rows.row_line;
+    r->awaited_lines[r->n_awaited++] = r->line;
     return trace_add_wait(r->b, session);
 }
 
-/* Turns wait_for into the session's parent (for its first turn, the last request named) and waits.
+/*
+ * Turns wait_for into the session's parent (for its first turn: the session of the last request
+ * named) and waits for other sessions. Every request named is known to exist.
  */
 static int link_waits(struct reader *r, struct row *row, uint32_t session, bool first,
                       struct err *err)
 {
+    struct trace_session *own = &r->b->t->sessions[session];
     int rc = 0;
     for (size_t i = json_array_size(row->wait_for); rc == 0 && i-- > 0;) {
         uint64_t turn = 0;
@@ -294,33 +276,36 @@ static int link_waits(struct reader *r, struct row *row, uint32_t session, bool 
             break;
         }
         struct place place = r->places[turn - r->first_turn];
-        struct trace_session *own = &r->b->t->sessions[session];
-        if (place.session == session) {
-            continue; /* an earlier turn of this session is over anyway */
-        }
+        bool of_parent = own->parent == place.session;
         if (first && own->parent == TRACE_NONE) {
             own->parent = place.session;
             own->parent_turn = place.number;
-            if (!row->has_time && __builtin_add_overflow((int64_t)turn_at(r, turn)->t_ns,
-                                                         row->delay_ns, &row->t_ns)) {
-                return json_at_expected(&row->at, "delay", err, "a time below 2^63 ns");
-            }
-        } else {
+        } else if (first && of_parent && place.number > own->parent_turn) {
+            own->parent_turn = place.number;
+        } else if (place.session != session && !(of_parent && place.number <= own->parent_turn)) {
             rc = await(r, row, turn, place.session);
-        }
+        } /* else: what came before this session or turn is over anyway */
     }
     return rc;
 }
 
-static int start(struct reader *r, const struct row *row, uint32_t session, struct err *err)
+/* Start of a session's first turn: recorded, or after the last request it waits for. */
+static int start(const struct reader *r, struct row *row, struct err *err)
 {
-    struct trace_session *s = &r->b->t->sessions[session];
-    if (s->parent == TRACE_NONE && !row->has_time) {
+    uint64_t turn;
+    if (row->has_time) {
+        return 0;
+    }
+    if (!row->wait_for) {
         return json_at_expected(&row->at, "timestamp", err,
                                 "the time of the session's first request");
     }
-    s->arrival_ns = (uint64_t)row->t_ns;
-    return 0;
+    int rc = find_awaited(r, row, json_array_size(row->wait_for) - 1, &turn, err);
+    if (rc == 0 &&
+        __builtin_add_overflow((int64_t)turn_at(r, turn)->t_ns, row->delay_ns, &row->t_ns)) {
+        rc = json_at_expected(&row->at, "delay", err, "a time below 2^63 ns");
+    }
+    return rc;
 }
 
 static int find_session(struct reader *r, const struct row *row, bool known, uint32_t *session)
@@ -331,6 +316,9 @@ static int find_session(struct reader *r, const struct row *row, bool known, uin
     }
     snprintf(name, sizeof(name), "row %" PRIu64, r->b->t->n_turns - r->first_turn + 1);
     int rc = trace_add_session(r->b, row->session ? row->session : name, r->scope, session);
+    if (rc == 0) {
+        r->b->t->sessions[*session].arrival_ns = (uint64_t)row->t_ns;
+    }
     if (rc == 0 && trace_grow(&r->last_turn, &r->capacity_last, *session - r->first_session + 1u,
                               sizeof(*r->last_turn)) < 0) {
         rc = -ENOMEM;
@@ -379,12 +367,16 @@ static int add_turn(struct reader *r, struct row *row, uint32_t session, uint32_
 }
 
 /* Everything that can fail on the row's account comes before the row leaves a trace. */
-static int add_row(struct reader *r, json_t *object, struct err *err)
+static int add_row(struct trace_build *b, const struct json_at *at, uint64_t n, void *arg,
+                   struct err *err)
 {
-    struct row row = {.at = {&r->rows, object, ""}};
+    (void)b, (void)n;
+    struct reader *r = arg;
+    struct row row = {.at = *at};
+    r->line = at->rows->row_line;
     uint32_t session = 0, number = 0;
     int rc = parse_row(&row, err);
-    rc = rc < 0 ? rc : check_blocks(r, &row, err);
+    rc = rc < 0 ? rc : trace_check_block_count(r->b, &row.at, row.turn.prompt_tok, row.n_ids, err);
     if (rc < 0) {
         return rc;
     }
@@ -396,11 +388,7 @@ static int add_row(struct reader *r, json_t *object, struct err *err)
     if (drops(r, &row, known, session)) {
         return 0;
     }
-    if (known) {
-        rc = follow(r, &row, last_turn(r, session), err);
-    } else if (!row.has_time && !row.wait_for) {
-        rc = json_at_expected(&row.at, "timestamp", err, "the time of the session's first request");
-    }
+    rc = known ? follow(r, &row, last_turn(r, session), err) : start(r, &row, err);
     for (size_t i = 0; rc == 0 && i < json_array_size(row.wait_for); i++) {
         uint64_t turn;
         rc = find_awaited(r, &row, i, &turn, err);
@@ -408,24 +396,7 @@ static int add_row(struct reader *r, json_t *object, struct err *err)
     rc = rc < 0 ? rc : remember_request(r, &row, r->b->t->n_turns, err);
     rc = rc < 0 ? rc : find_session(r, &row, known, &session);
     rc = rc < 0 ? rc : link_waits(r, &row, session, !known, err);
-    rc = rc < 0 || known ? rc : start(r, &row, session, err);
     return rc < 0 ? rc : add_turn(r, &row, session, number);
-}
-
-static int read_rows(struct reader *r, struct err *err)
-{
-    json_t *object;
-    int rc;
-    while ((rc = json_rows_next(&r->rows, &object, err)) != 0) {
-        if (rc > 0) {
-            rc = add_row(r, object, err);
-            json_decref(object);
-        }
-        if (rc < 0 && !trace_skip_bad_row(r->b, rc, err)) {
-            return rc;
-        }
-    }
-    return 0;
 }
 
 /* A wait is for the end of a session; one for a request in its middle cannot be told to the
@@ -435,7 +406,7 @@ static int check_awaited(const struct reader *r, struct err *err)
     for (size_t i = 0; i < r->n_awaited; i++) {
         struct place place = r->places[r->awaited[i] - r->first_turn];
         if (last_turn(r, place.session) != r->awaited[i]) {
-            err_at(err, r->rows.source, r->awaited_lines[i], 0);
+            err_at(err, r->source, r->awaited_lines[i], 0);
             err_field(err, "wait_for");
             return err_set(err, -EINVAL,
                            "waits for a request in the middle of session \"%s\", expected "
@@ -468,7 +439,7 @@ static int read_file(struct reader *r, struct err *err)
 {
     uint32_t block = r->b->options->block_tok ? r->b->options->block_tok : DEFAULT_BLOCK_TOK;
     int rc = trace_set_block_tok(r->b, block, err);
-    rc = rc < 0 ? rc : read_rows(r, err);
+    rc = rc < 0 ? rc : trace_read_json_lines(r->b, r->source, add_row, r, err);
     rc = rc < 0 ? rc : check_awaited(r, err);
     return rc < 0 ? rc : group(r);
 }
@@ -476,17 +447,13 @@ static int read_file(struct reader *r, struct err *err)
 int trace_read_mooncake(struct trace_build *b, const char *path, struct err *err)
 {
     struct reader r = {.b = b,
+                       .source = path,
                        .first_turn = b->t->n_turns,
                        .first_session = b->t->n_sessions,
                        .scope = b->t->n_scopes++,
                        .sessions = json_object(),
                        .requests = json_object()};
-    int rc = r.sessions && r.requests ? json_rows_open(&r.rows, path, JSON_ROWS_LINES, err)
-                                      : err_nomem(err);
-    if (rc == 0) {
-        rc = read_file(&r, err);
-        json_rows_done(&r.rows);
-    }
+    int rc = r.sessions && r.requests ? read_file(&r, err) : -ENOMEM;
     json_decref(r.sessions);
     json_decref(r.requests);
     free(r.places);

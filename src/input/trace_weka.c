@@ -14,6 +14,9 @@
 
 #include "base/units.h"
 #include "input/trace_formats.h"
+#include "input/trace_rows.h"
+
+#define MAX_NS (INT64_C(1) << 61)
 
 struct reader {
     struct trace_build *b;
@@ -49,6 +52,7 @@ struct level {
     uint64_t first_turn;
     struct request *requests; /* one per turn */
     size_t n_requests, capacity_requests;
+    size_t last_index; /* of the last request kept, or of its last repetition */
     uint32_t *pending; /* subagents that the next turn waits for... */
     size_t n_pending, capacity_pending;
     int64_t pending_end_ns; /* ...and the last of their recorded ends */
@@ -69,11 +73,15 @@ static void element_path(const struct level *l, size_t i, char *buf, size_t size
     snprintf(buf, size, "%s%srequests[%zu]", l->path, *l->path ? "." : "", i);
 }
 
-static int add_ns(const struct json_at *at, int64_t a, int64_t b, int64_t *ret, struct err *err)
+/* Sums of recorded times; all stay below MAX_NS, so that two more steps cannot overflow. */
+static int add_ns(const struct json_at *at, const char *key, int64_t a, int64_t b, int64_t *ret,
+                  struct err *err)
 {
-    if (__builtin_add_overflow(a, b, ret)) {
-        return json_at_error(at, "t", err, "the time is beyond 2^63 ns");
+    int64_t sum;
+    if (__builtin_add_overflow(a, b, &sum) || sum >= MAX_NS || sum <= -MAX_NS) {
+        return json_at_error(at, key, err, "the time is beyond 2^61 ns (73 years)");
     }
+    *ret = sum;
     return 0;
 }
 
@@ -83,6 +91,7 @@ static int get_duration(const struct level *l, const struct json_at *at, const c
 {
     *ret_ns = 0;
     int rc = json_at_time(at, key, NS_PER_S, ret_ns, ret_present, err);
+    rc = rc < 0 ? rc : add_ns(at, key, *ret_ns, 0, ret_ns, err);
     if (rc == 0 && *ret_ns < 0) {
         trace_note_repair(trace_of(l), reason, "%s:%u: %s", at->rows->source, at->rows->row_line,
                           at->path);
@@ -95,7 +104,7 @@ static int parse_times(const struct level *l, const struct json_at *at, struct r
                        struct err *err)
 {
     int rc = json_at_time(at, "t", NS_PER_S, &req->t_ns, NULL, err);
-    rc = rc < 0 ? rc : add_ns(at, req->t_ns, l->base_ns, &req->t_ns, err);
+    rc = rc < 0 ? rc : add_ns(at, "t", req->t_ns, l->base_ns, &req->t_ns, err);
     rc = rc < 0 ? rc
                 : get_duration(l, at, "api_time", "negative api_time set to 0", &req->api_ns,
                                &req->has_api, err);
@@ -125,7 +134,7 @@ static bool repeats_previous(const struct level *l, const struct request *req)
     }
     const struct request *prev = &l->requests[l->n_requests - 1];
     const struct trace_turn *a = &t->turns[t->n_turns - 2], *b = &t->turns[t->n_turns - 1];
-    return prev->index + 1 == req->index && prev->has_api == req->has_api &&
+    return l->last_index + 1 == req->index && prev->has_api == req->has_api &&
            prev->api_ns == req->api_ns && prev->has_think == req->has_think &&
            prev->think_ns == req->think_ns && a->t_ns == b->t_ns &&
            a->prompt_tok == b->prompt_tok && a->gen_tok == b->gen_tok && a->n_ids == b->n_ids &&
@@ -137,11 +146,12 @@ static bool is_dropped(struct level *l, const struct request *req)
 {
     const struct trace_options *o = l->trace->r->b->options;
     struct trace *t = trace_of(l);
-    if (o->drop_zero_output && t->turns[t->n_turns - 1].gen_tok == 0) {
-        trace_count_repair(t, "request without output dropped", 1);
+    if (trace_drops_output(l->trace->r->b, t->turns[t->n_turns - 1].gen_tok)) {
         return true;
     }
-    if (!repeats_previous(l, req)) {
+    bool repeats = repeats_previous(l, req);
+    l->last_index = req->index;
+    if (!repeats) {
         return false;
     }
     trace_count_repair(t,
@@ -185,16 +195,14 @@ static int add_turn(struct level *l, size_t i, struct err *err)
 }
 
 /* Recorded ends; a missing api_time is estimated from where the next turn's thinking began. */
-static int find_ends(struct level *l, struct err *err)
+static void find_ends(struct level *l)
 {
     for (size_t k = 0; k < l->n_requests; k++) {
         struct request *req = &l->requests[k];
         const struct request *next = k + 1 < l->n_requests ? req + 1 : NULL;
         req->end_ns = req->t_ns;
         if (req->has_api) {
-            if (__builtin_add_overflow(req->t_ns, req->api_ns, &req->end_ns)) {
-                return err_set(err, -EINVAL, "a request ends beyond 2^63 ns");
-            }
+            req->end_ns += req->api_ns;
             continue;
         }
         trace_count_repair(trace_of(l),
@@ -203,7 +211,6 @@ static int find_ends(struct level *l, struct err *err)
             req->end_ns = next->t_ns - next->think_ns;
         }
     }
-    return 0;
 }
 
 /* The list's own requests, all of them before any subagent's, so that they stand together. */
@@ -217,7 +224,7 @@ static int add_turns(struct level *l, struct err *err)
             rc = add_turn(l, i, err);
         }
     }
-    rc = rc < 0 ? rc : find_ends(l, err);
+    find_ends(l);
     if (rc == 0 && l->n_requests > 0) {
         rc = trace_add_session(l->trace->r->b, l->name, l->trace->scope, &l->session);
         if (rc == 0) {
@@ -286,7 +293,7 @@ static int parse_marker(const struct level *l, const struct json_at *at, struct 
     }
     m->awaited = strcmp(text, "completed") == 0;
     int rc = json_at_time(at, "t", NS_PER_S, &m->t_ns, NULL, err);
-    rc = rc < 0 ? rc : add_ns(at, m->t_ns, l->base_ns, &m->t_ns, err);
+    rc = rc < 0 ? rc : add_ns(at, "t", m->t_ns, l->base_ns, &m->t_ns, err);
     rc = rc < 0 ? rc : json_at_time(at, "duration_ms", NS_PER_MS, &duration_ns, &known, err);
     if (rc < 0) {
         return rc;
@@ -296,8 +303,8 @@ static int parse_marker(const struct level *l, const struct json_at *at, struct 
     }
     bool ends_at_marker = m->awaited && l->trace->dialect != WEKA_V7;
     m->spawn_ns = m->end_ns = m->t_ns;
-    return ends_at_marker ? add_ns(at, m->t_ns, -duration_ns, &m->spawn_ns, err)
-           : m->awaited   ? add_ns(at, m->t_ns, duration_ns, &m->end_ns, err)
+    return ends_at_marker ? add_ns(at, "duration_ms", m->t_ns, -duration_ns, &m->spawn_ns, err)
+           : m->awaited   ? add_ns(at, "duration_ms", m->t_ns, duration_ns, &m->end_ns, err)
                           : 0;
 }
 
@@ -373,7 +380,9 @@ static int find_start(struct level *l, struct err *err)
     l->start_ns = l->requests[0].t_ns;
     for (size_t i = 0; i < l->requests[0].index; i++) {
         struct marker m;
-        struct json_at at = {&l->trace->r->rows, json_array_get(l->list, i), l->path};
+        char path[256];
+        element_path(l, i, path, sizeof(path));
+        struct json_at at = {&l->trace->r->rows, json_array_get(l->list, i), path};
         if (!weka_is_subagent(at.object)) {
             continue; /* a dropped request */
         }
@@ -467,13 +476,11 @@ static int read_trace(struct reader *r, const json_t *object, struct err *err)
         .trace = &a, .list = json_object_get(object, "requests"), .path = "", .name = name};
     uint64_t turns = r->b->t->n_turns;
     rc = read_level(&top, err);
-    if (rc < 0 && err->set) {
-        err_at(err, r->rows.source, r->rows.row_line, r->rows.row_column);
-    }
+    rc = rc < 0 ? rc : trace_set_block_tok(r->b, a.block_tok, err);
     if (rc == 0 && r->b->t->n_turns == turns) {
         trace_note_repair(r->b->t, "trace without requests skipped", "%s", name);
     }
-    return rc < 0 ? rc : trace_set_block_tok(r->b, a.block_tok, err);
+    return rc;
 }
 
 /* A trace is read whole or not at all. */
@@ -484,6 +491,7 @@ static int read_or_undo(struct reader *r, const json_t *object, struct err *err)
     uint64_t n_order = r->b->n_order;
     int rc = read_trace(r, object, err);
     if (rc < 0) {
+        err_at(err, r->rows.source, r->rows.row_line, r->rows.row_column);
         t->n_sessions = before.n_sessions;
         t->n_turns = before.n_turns;
         t->n_ids = before.n_ids;
