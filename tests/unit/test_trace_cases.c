@@ -120,6 +120,26 @@ START_TEST(v7_subagent_times_are_absolute) /* 07b */
 }
 END_TEST
 
+START_TEST(zero_lengths_and_blank_sessions) /* 08 */
+{
+    struct trace t;
+    accept("08_burstgpt_zero_output_blank_session.csv", NULL, &t);
+    ck_assert_str_eq(t.format, "burstgpt");
+    ck_assert_uint_eq(t.n_turns, 4);
+    ck_assert_int_eq(t.base_ns, 19440110 * (int64_t)S);
+    ck_assert_uint_eq(t.turns[0].t_ns, 0);
+    ck_assert_uint_eq(t.turns[3].t_ns, 2 * S);
+    ck_assert_uint_eq(t.turns[1].prompt_tok, 300);
+    ck_assert_uint_eq(t.turns[1].gen_tok, 0);
+    trace_done(&t);
+    accept("08_burstgpt_zero_output_blank_session.csv",
+           &(struct trace_options){.drop_zero_output = true}, &t);
+    ck_assert_uint_eq(t.n_turns, 2);
+    ck_assert_uint_eq(repairs(&t, "without output dropped"), 2);
+    trace_done(&t);
+}
+END_TEST
+
 START_TEST(azure_fractions_are_exact) /* 09 */
 {
     static const uint64_t expected[] = {0, 1 * MS, 8 * MS, 10 * MS};
@@ -143,6 +163,22 @@ START_TEST(azure_columns_are_bound_by_name) /* 09c */
 }
 END_TEST
 
+START_TEST(cumulative_rows_are_not_added_up) /* 10 */
+{
+    struct trace t;
+    struct trace_stats s;
+    struct err err = ERR_INIT;
+    accept("10_bailian_cumulative_turns.jsonl", NULL, &t);
+    ck_assert_uint_eq(t.turns[0].prompt_tok, 521);
+    ck_assert_uint_eq(t.turns[1].prompt_tok, 676);
+    ck_assert_uint_eq(t.turns[1].t_ns, 1386 * MS); /* 62.5 s - 61.114 s */
+    ck_assert_uint_eq(t.block_tok, 16);
+    ck_assert_int_eq(trace_stats_compute(&t, &s, &err), 0);
+    ck_assert_uint_eq(s.hit_blocks, 32); /* ids 1089..1120 */
+    trace_done(&t);
+}
+END_TEST
+
 START_TEST(incremental_turns_are_warned_of) /* 10b */
 {
     struct trace t;
@@ -150,6 +186,17 @@ START_TEST(incremental_turns_are_warned_of) /* 10b */
     ck_assert_uint_eq(t.n_sessions, 1);
     ck_assert_uint_eq(turn_of(&t, 0, 1)->delay_ns, 2 * S);
     ck_assert_uint_eq(repairs(&t, "does not extend"), 1);
+    trace_done(&t);
+}
+END_TEST
+
+START_TEST(integer_times_in_a_float_field) /* 12 */
+{
+    struct trace t;
+    accept("12_integer_timestamp_in_float_field.bailian.jsonl", NULL, &t);
+    ck_assert_uint_eq(t.turns[0].t_ns, 0);
+    ck_assert_uint_eq(t.turns[1].t_ns, 5 * S);
+    ck_assert_uint_eq(t.turns[2].t_ns, 6500 * MS);
     trace_done(&t);
 }
 END_TEST
@@ -173,6 +220,21 @@ START_TEST(numeric_and_text_session_ids_are_one) /* 15 */
     ck_assert_uint_eq(t.sessions[0].n_turns, 2);
     ck_assert_uint_eq(turn_of(&t, 0, 1)->delay_ns, 10 * MS);
     ck_assert(t.closed_loop);
+    trace_done(&t);
+}
+END_TEST
+
+START_TEST(csv_is_told_by_its_header) /* 16, 21b */
+{
+    struct trace t;
+    accept("16_csv_autodetect_burst.csv", NULL, &t);
+    ck_assert_str_eq(t.format, "burstgpt");
+    ck_assert_uint_eq(t.n_turns, 3);
+    ck_assert_uint_eq(t.turns[2].t_ns, 113 * S);
+    trace_done(&t);
+    accept("21b_bom.csv", NULL, &t); /* a byte order mark before the header */
+    ck_assert_uint_eq(t.n_turns, 1);
+    ck_assert_uint_eq(t.turns[0].prompt_tok, 472);
     trace_done(&t);
 }
 END_TEST
@@ -220,6 +282,39 @@ START_TEST(aliases_and_fractional_ms) /* 19 */
 }
 END_TEST
 
+START_TEST(wrapped_times_and_an_object_of_lists) /* 20 */
+{
+    static const uint64_t ids[] = {8302, 14332, 15199, 7398, 15200, 26923};
+    struct trace t;
+    accept("20_wraparound_unsorted.ragpulse.jsonl", NULL, &t);
+    ck_assert_uint_eq(t.n_turns, 2);
+    ck_assert_uint_eq(t.turns[0].t_ns, 0);
+    ck_assert_uint_eq(t.turns[1].t_ns, (604800 - 604453) * S);
+    ck_assert_uint_eq(t.turns[0].n_ids, 6);
+    ck_assert_mem_eq(trace_turn_ids(&t, &t.turns[0]), ids, sizeof(ids));
+    ck_assert_uint_eq(repairs(&t, "unwrapped"), 1);
+    trace_done(&t);
+}
+END_TEST
+
+START_TEST(sessions_of_llmservingsim) /* 25 */
+{
+    struct trace t;
+    accept("25_llmservingsim_agentic.jsonl", NULL, &t);
+    ck_assert_uint_eq(t.n_sessions, 3);
+    ck_assert_uint_eq(t.sessions[0].n_turns, 3);
+    ck_assert_uint_eq(t.sessions[1].n_turns, 1);
+    ck_assert_uint_eq(turn_of(&t, 0, 0)->delay_ns, 0);
+    ck_assert_uint_eq(turn_of(&t, 0, 1)->delay_ns, 127348767);
+    ck_assert_uint_eq(turn_of(&t, 0, 2)->delay_ns, 197295027);
+    ck_assert_uint_eq(t.sessions[0].arrival_ns,
+                      3059740); /* 4059740 ns, the flat row came at 1000000 ns */
+    ck_assert_uint_eq(repairs(&t, "session id used again"), 1);
+    ck_assert_uint_eq(repairs(&t, "session without requests"), 1);
+    trace_done(&t);
+}
+END_TEST
+
 START_TEST(ids_need_not_be_blocks) /* 29 */
 {
     struct trace t;
@@ -250,14 +345,20 @@ int main(void)
     tcase_add_test(tc, numbers_are_numbers);
     tcase_add_test(tc, negative_think_time_is_zero_and_counted);
     tcase_add_test(tc, v7_subagent_times_are_absolute);
+    tcase_add_test(tc, zero_lengths_and_blank_sessions);
     tcase_add_test(tc, azure_fractions_are_exact);
     tcase_add_test(tc, azure_columns_are_bound_by_name);
+    tcase_add_test(tc, cumulative_rows_are_not_added_up);
     tcase_add_test(tc, incremental_turns_are_warned_of);
+    tcase_add_test(tc, integer_times_in_a_float_field);
     tcase_add_test(tc, unknown_members_are_skipped);
     tcase_add_test(tc, numeric_and_text_session_ids_are_one);
+    tcase_add_test(tc, csv_is_told_by_its_header);
     tcase_add_test(tc, values_are_a_stream_not_lines);
     tcase_add_test(tc, duplicates_are_kept_or_dropped);
     tcase_add_test(tc, aliases_and_fractional_ms);
+    tcase_add_test(tc, wrapped_times_and_an_object_of_lists);
+    tcase_add_test(tc, sessions_of_llmservingsim);
     tcase_add_test(tc, ids_need_not_be_blocks);
     tcase_add_test(tc, what_is_not_supported_is_named);
     suite_add_tcase(suite, tc);
