@@ -99,12 +99,39 @@ START_TEST(values_follow_the_chain)
 }
 END_TEST
 
+/* Ids made from counters that run like the node numbers must not meet in one slot: that would take
+ * minutes, and the test's time limit is seconds. */
+START_TEST(ids_like_node_numbers_stay_fast)
+{
+    struct block_trie trie;
+    int failed = 0;
+    block_trie_init(&trie);
+    for (uint32_t chain = 0; chain < 6; chain++) {
+        uint32_t node;
+        ck_assert_int_eq(block_trie_add_root(&trie, chain, &node), 0);
+        for (uint32_t i = 0; i < 100000; i++) {
+            uint64_t id = chain == 0   ? hash_mix64(node)
+                          : chain == 1 ? node
+                          : chain == 2 ? hash_mix64(i)
+                          : chain == 3 ? i
+                          : chain == 4 ? ~(uint64_t)node
+                                       : (uint64_t)node << 32;
+            failed |= block_trie_add_child(&trie, node, id, &node);
+        }
+    }
+    ck_assert_int_eq(failed, 0);
+    ck_assert_uint_eq(trie.n_nodes, 600006);
+    block_trie_done(&trie);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("block_trie");
     TCase *tc = tcase_create("all");
     tcase_add_test(tc, matches_like_a_list_of_chains);
     tcase_add_test(tc, values_follow_the_chain);
+    tcase_add_test(tc, ids_like_node_numbers_stay_fast);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
