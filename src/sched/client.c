@@ -222,7 +222,11 @@ static void begin_turn(struct client *c, uint32_t session)
     list_init(&q->waiters);
     list_init(&q->wait_link);
     loop_timer_init(&q->timer, arrive);
-    loop_arm(c->loop, &q->timer, s->ready_ns + wt.delay_ns);
+    if (s->ready_ns + wt.delay_ns <= loop_now_ns(c->loop)) {
+        arrive(&q->timer); /* at once: simultaneous arrivals keep the order of their sessions */
+    } else {
+        loop_arm(c->loop, &q->timer, s->ready_ns + wt.delay_ns);
+    }
 }
 
 static void session_over(struct client *c, uint32_t session)

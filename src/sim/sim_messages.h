@@ -4,13 +4,22 @@
 #ifndef DUALPATH_SIM_SIM_MESSAGES_H
 #define DUALPATH_SIM_SIM_MESSAGES_H
 
+#include "base/list.h"
 #include "base/loop.h"
 #include "base/pool.h"
 #include "sched/message.h"
 
+/* Messages on their way from one endpoint, in order. */
+struct sim_lane {
+    struct sim_messages *sm;
+    struct list envelopes;
+    struct loop_timer timer; /* of the first */
+};
+
 struct sim_endpoint {
     msg_handler *handler;
     void *self;
+    struct sim_lane to_others, to_itself;
 };
 
 struct sim_messages {
