@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
+# shellcheck shell=sh
 # Installs what the build and the tests need. Sourced by the scripts in tools/; POSIX sh.
 #
 #   packages_ensure SET...    SET is build, test, extra, hw or vm
@@ -127,8 +128,8 @@ packages_ensure() {
     brew) column=5 ;;
     none) column=0 ;;
     esac
-    if [ $column != 0 ]; then
-        names=$(echo "$missing" | awk -v c=$column '$c != "-" { gsub(",", " ", $c); print $c }')
+    if [ "$column" != 0 ]; then
+        names=$(echo "$missing" | awk -v c="$column" '$c != "-" { gsub(",", " ", $c); print $c }')
         # shellcheck disable=SC2086
         set -- "$*" $names
         sets=$1
