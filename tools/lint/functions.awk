@@ -14,11 +14,11 @@ FNR == 1 {
     sub(/.*[ *]/, "", name)
 }
 
-/^{/ {
+/^[{]/ {
     inside = start
 }
 
-/^}/ {
+/^[}]/ {
     if (inside) {
         printf "%d src/%s:%d %s\n", FNR - inside + 1, FILENAME, inside, name
     }
