@@ -32,6 +32,7 @@ EOF
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
 
+self=$(cd "$(dirname "$0")" && pwd)/$(basename "$0")
 cache=${RDMA_VM_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/dualpath/rdma-vm}
 # Beyond the command's own limit: from qemu's start to the command and from its end to power-off. About 5 s
 # on an idle machine.
@@ -136,15 +137,20 @@ unpack_package() {
     guest_init >root/init
     chmod +x root/init
     (cd root && find . | cpio -o -H newc -R 0:0 --quiet) >initramfs
-    echo "$version" >version
+    printf '%s\n' "$version" "$(cksum <"$self")" >version
+}
+
+# The cache is good when this very script made it.
+cached() {
+    [ "$(tail -n 1 "$cache/version" 2>/dev/null)" = "$(cksum <"$self")" ]
 }
 
 setup() {
-    [ ! -s "$cache/version" ] || return 0
+    ! cached || return 0
     mkdir -p "$cache" 2>/dev/null || skip "cannot make $cache (set RDMA_VM_CACHE)"
     exec 9>"$cache/lock"
     flock 9 # test programs start at the same time
-    if [ ! -s "$cache/version" ]; then
+    if ! cached; then
         local work
         work=$(mktemp -d "$cache/new.XXXXXX")
         cd "$work"
@@ -207,7 +213,7 @@ machine() { # role addr peer directory qemu-arguments...
         "$@" </dev/null >"$dir/qemu" 2>&1 || { [ $? != 124 ] || why="the machine hung"; }
     [ ! -s "$dir/status" ] || return 0
     note "$role: $why; its console:"
-    cat "$dir/qemu" "$dir/console" >&2 || true
+    cat "$dir/qemu" "$dir/console" 2>/dev/null >&2 || true
     return 1
 }
 
