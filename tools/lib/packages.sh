@@ -64,8 +64,14 @@ packages_missing() {
     done
 }
 
+# The package manager that can be used here: one that is there, and root or sudo where it takes that.
 packages_manager() {
-    for m in apt-get dnf brew; do
+    if [ "$(id -u)" = 0 ] || command -v sudo >/dev/null 2>&1; then
+        managers="apt-get dnf brew"
+    else
+        managers=brew
+    fi
+    for m in $managers; do
         if command -v "$m" >/dev/null 2>&1; then
             echo "$m"
             return
@@ -77,12 +83,10 @@ packages_manager() {
 packages_as_root() {
     if [ "$(id -u)" = 0 ]; then
         "$@"
-    elif command -v sudo >/dev/null 2>&1; then
-        # Without a terminal sudo must not wait for a password.
-        if [ -t 0 ]; then sudo "$@"; else sudo -n "$@"; fi
+    elif [ -t 0 ]; then
+        sudo "$@"
     else
-        echo "packages: not root and no sudo: cannot run: $*" >&2
-        return 1
+        sudo -n "$@" # nobody is there to type a password
     fi
 }
 
@@ -97,7 +101,7 @@ packages_try() {
 
 packages_apt() {
     packages_try env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends \
-        -o DPkg::Lock::Timeout=120 -o Acquire::Retries=3 "$@" </dev/null
+        -o DPkg::Lock::Timeout=120 -o Acquire::Retries=3 "$@"
 }
 
 # Installs the packages named; those that the package manager does not know are left out.
@@ -119,24 +123,25 @@ packages_install() {
 }
 
 packages_ensure() {
-    missing=$(packages_missing "$*")
+    sets=$*
+    missing=$(packages_missing "$sets")
     [ -n "$missing" ] || return 0
     manager=$(packages_manager)
     case $manager in
     apt-get) column=3 ;;
     dnf) column=4 ;;
     brew) column=5 ;;
-    none) column=0 ;;
+    none)
+        column=0
+        echo "packages: no apt-get or dnf with root's rights here, and no brew: nothing is installed" >&2
+        ;;
     esac
     if [ "$column" != 0 ]; then
+        # shellcheck disable=SC2086,SC2116  # names are words
         names=$(echo "$missing" | awk -v c="$column" '$c != "-" { gsub(",", " ", $c); print $c }')
-        # shellcheck disable=SC2086
-        set -- "$*" $names
-        sets=$1
-        shift
-        echo "packages: installing with $manager: $*" >&2
+        echo "packages: installing with $manager:" $names >&2
         [ "$manager" != apt-get ] || packages_apt update || true
-        packages_install "$manager" "$@" || true
+        packages_install "$manager" $names || true
         missing=$(packages_missing "$sets")
     fi
     packages_report "$missing"
