@@ -122,6 +122,7 @@ packages_install() {
     esac
 }
 
+# shellcheck disable=SC2086  # names are words
 packages_ensure() {
     sets=$*
     missing=$(packages_missing "$sets")
@@ -137,7 +138,6 @@ packages_ensure() {
         ;;
     esac
     if [ "$column" != 0 ]; then
-        # shellcheck disable=SC2086,SC2116  # names are words
         names=$(echo "$missing" | awk -v c="$column" '$c != "-" { gsub(",", " ", $c); print $c }')
         echo "packages: installing with $manager:" $names >&2
         [ "$manager" != apt-get ] || packages_apt update || true
