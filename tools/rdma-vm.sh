@@ -34,12 +34,15 @@ PATH=$PATH:/usr/sbin:/sbin
 
 self=$(cd "$(dirname "$0")" && pwd)/$(basename "$0")
 cache=${RDMA_VM_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/dualpath/rdma-vm}
-# Beyond the command's own limit: from qemu's start to the command and from its end to power-off. About 5 s
-# on an idle machine.
+# Beyond the command's own limit: from qemu's start to the command and from its end to power-off. That
+# takes 2 to 3 s on an idle machine of two cores; a busy one needs several times that.
 boot_limit_s=120
 # What the guest loads, dependencies added by modprobe. crc32_generic is one that rdma_rxe does not declare.
 modules="virtio_pci virtio_net 9pnet_virtio 9p overlay dummy veth sch_prio sch_netem
          crc32_generic ib_uverbs rdma_ucm rdma_rxe"
+
+temporary=()
+trap 'rm -rf "${temporary[@]}"' EXIT
 
 note() {
     echo "rdma-vm: $*" >&2
@@ -90,6 +93,7 @@ guest_init() {
     cat <<'EOF'
 #!/bin/sh
 mount -t devtmpfs dev /dev
+exec >/dev/console 2>&1
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 while read -r m; do
@@ -153,16 +157,16 @@ setup() {
     if ! cached; then
         local work
         work=$(mktemp -d "$cache/new.XXXXXX")
+        temporary+=("$work")
         cd "$work"
         if ! download_kernel; then
             [ "$(id -u)" != 0 ] || apt-get -qq update >&2 || true
-            download_kernel || { rm -rf "$work" && skip "apt has no kernel package linux-image-amd64"; }
+            download_kernel || skip "apt cannot get the kernel package linux-image-amd64"
         fi
-        unpack_package || { rm -rf "$work" && skip "the kernel package is not as expected"; }
+        unpack_package
         mv -f kernel initramfs "$cache/"
         mv -f version "$cache/" # last: it says that the others are whole
         cd - >/dev/null
-        rm -rf "$work"
     fi
     exec 9>&-
 }
@@ -181,7 +185,7 @@ solo) net=dummy0 && ip link add dummy0 type dummy ;;
 esac
 ip addr add "$RDMA_VM_ADDR/24" dev $net
 ip link set $net up
-rdma link add rxe0 type rxe netdev $net
+rdma link add rxe0 type rxe netdev $net || exit # a machine without its device has failed
 # The IPv4-mapped GID appears a moment after the address.
 for _ in {1..50}; do
     grep -q ffff: /sys/class/infiniband/rxe0/ports/1/gids/* 2>/dev/null && break
@@ -210,7 +214,8 @@ machine() { # role addr peer directory qemu-arguments...
         -fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap \
         -device virtio-9p-pci,fsdev=host,mount_tag=host \
         -fsdev "local,id=out,path=$dir,security_model=none" -device virtio-9p-pci,fsdev=out,mount_tag=out \
-        "$@" </dev/null >"$dir/qemu" 2>&1 || { [ $? != 124 ] || why="the machine hung"; }
+        "$@" </dev/null >"$dir/qemu" 2>&1 ||
+        case $? in 124 | 137) why="the machine hung" ;; esac
     [ ! -s "$dir/status" ] || return 0
     note "$role: $why; its console:"
     cat "$dir/qemu" "$dir/console" 2>/dev/null >&2 || true
@@ -225,6 +230,7 @@ solo() {
 pair() {
     local wire status=0 first
     wire=$(mktemp -d /tmp/rdma-vm.XXXXXX)
+    temporary+=("$wire")
     mkdir -p "$out/a" "$out/b"
     machine a 10.8.0.1 10.8.0.2 "$out/a" -device virtio-net-pci,netdev=n,mac=52:54:00:00:00:01,romfile= \
         -netdev "dgram,id=n,local.type=unix,local.path=$wire/a,remote.type=unix,remote.path=$wire/b" &
@@ -232,7 +238,6 @@ pair() {
     machine b 10.8.0.2 10.8.0.1 "$out/b" -device virtio-net-pci,netdev=n,mac=52:54:00:00:00:02,romfile= \
         -netdev "dgram,id=n,local.type=unix,local.path=$wire/b,remote.type=unix,remote.path=$wire/a" || status=1
     wait "$first" || status=1
-    rm -rf "$wire"
     return "$status"
 }
 
@@ -276,7 +281,7 @@ setup
 [ "$mode" != setup ] || exit 0
 if [ -z "$out" ]; then
     out=$(mktemp -d)
-    trap 'rm -rf "$out"' EXIT
+    temporary+=("$out")
 else
     mkdir -p "$out"
     out=$(cd "$out" && pwd)
