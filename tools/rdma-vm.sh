@@ -204,6 +204,7 @@ machine() { # role addr peer directory qemu-arguments...
     local role=$1 addr=$2 peer=$3 dir=$4 why
     shift 4
     rm -f "$dir/status" "$dir/output"
+    : >"$dir/console"
     guest_script "$role" "$addr" "$peer" >"$dir/guest.sh"
     why="the machine died"
     timeout --foreground -k 5 $((limit_s + boot_limit_s)) qemu-system-x86_64 \
@@ -218,7 +219,7 @@ machine() { # role addr peer directory qemu-arguments...
         case $? in 124 | 137) why="the machine hung" ;; esac
     [ ! -s "$dir/status" ] || return 0
     note "$role: $why; its console:"
-    cat "$dir/qemu" "$dir/console" 2>/dev/null >&2 || true
+    cat "$dir/qemu" "$dir/console" >&2
     return 1
 }
 
