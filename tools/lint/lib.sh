@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # shellcheck shell=sh
-# Sourced by the checks in tools/lint/. Each takes the root of the tree to check as its only argument
+# Sourced by the checks in tools/lint/. Each takes the root of the tree to check as its first argument
 # (default: this repository), prints one line per fault and exits 1 when there is one.
 lint=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "${1:-$lint/../..}" && pwd)
