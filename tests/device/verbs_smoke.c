@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The smallest proof that RDMA works here: two reliable-connected queue pairs of the first device,
- * connected to each other, and one RDMA WRITE whose bytes, length and neighbours are checked. Exit status
- * 0 when they arrived, 1 when something failed, 77 when there is no device.
+ * The smallest proof that RDMA works here: two reliable-connected queue pairs of the first
+ * device, connected to each other, and one RDMA WRITE whose bytes and neighbours are checked. Exit
+ * status 0 when they arrived, 1 when something failed, 77 when there is no device.
  */
 #include <infiniband/verbs.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Linked with the whole of base, model, datapath and sched and with nothing else (meson.build), on a
+ * Linked with the whole of base, model, datapath and sched and nothing else (meson.build), on a
  * driver of the test's own: that this program exists is the test; that the loop runs shows that its
  * only outside need is the driver table.
  */
