@@ -55,8 +55,8 @@ struct loop {
     struct loop_driver *driver;
     uint64_t now_ns; /* constant within a callback */
     uint64_t next_seq;
-    uint64_t
-        tie_seed; /* 0: equal times fire in the order they were armed; else in a shuffled one */
+    /* 0: equal times fire in the order they were armed; else in a shuffled one. */
+    uint64_t tie_seed;
     uint64_t n_fired;
     struct loop_entry *heap;
     uint32_t n_armed, capacity;

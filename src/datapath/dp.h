@@ -5,12 +5,13 @@
  * moves it.
  *
  *   - An accepted op (dp_submit() returned 0) completes exactly once: done() is called from the
- * event loop, never from inside dp_submit(), dp_feed() or dp_cancel().
+ *     event loop, never from inside dp_submit(), dp_feed() or dp_cancel().
  *   - An op is a stream of `parts_total` equal parts, moved in order: layers for copies to and from
- * a GPU (Layer Blocks), Full Blocks for storage. The producer may still be computing: parts_ready
- * says how many exist, dp_feed() raises it. progress() reports parts that have arrived.
+ *     a GPU (Layer Blocks), Full Blocks for storage. The producer may still be computing:
+ *     parts_ready says how many exist, dp_feed() raises it. progress() reports parts that have
+ *     arrived.
  *   - Ops between the same pair of places complete in the order in which they were submitted only
- * if they are parts of one op; separate ops may overtake each other.
+ *     if they are parts of one op; separate ops may overtake each other.
  */
 #ifndef DUALPATH_DATAPATH_DP_H
 #define DUALPATH_DATAPATH_DP_H

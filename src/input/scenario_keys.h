@@ -30,11 +30,11 @@ struct scenario_key {
     enum unit_kind unit;
     size_t offset, size;      /* in struct scenario */
     const char *const *words; /* KEY_ENUM, KEY_WORD: NULL-terminated */
-    const char
-        *fallback;     /* the default, as one would write it; NULL: required, or from a profile */
-    bool from_profile; /* default from the card or profile named by the group's "base" */
-    double min, max;   /* numbers: allowed values */
-    bool above_min;    /* min itself is not allowed */
+    /* The default, as one would write it; NULL: required, or from a profile. */
+    const char *fallback;
+    bool from_profile;     /* default from the card or profile named by the group's "base" */
+    double min, max;       /* numbers: allowed values */
+    bool above_min;        /* min itself is not allowed */
     bool stands_for_group; /* a string in place of the group sets this key ("model": "NAME") */
     double usual_min, usual_max; /* outside: warn, probably a mistake of unit; 0, 0 = no opinion */
     const char *source;          /* of the default */

@@ -16,10 +16,10 @@
 #define TRACE_NONE UINT32_MAX
 
 struct trace_turn {
-    uint64_t
-        t_ns; /* recorded start, rebased to the trace's smallest time; order key for statistics */
-    uint64_t
-        delay_ns; /* closed loop: from the later of the previous turn's end and the waits' ends */
+    /* Recorded start, rebased to the trace's smallest time; order key for statistics. */
+    uint64_t t_ns;
+    /* Closed loop: from the later of the previous turn's end and the waits' ends. */
+    uint64_t delay_ns;
     uint32_t prompt_tok; /* whole prompt, cached prefix included */
     uint32_t gen_tok;
     uint64_t first_id; /* into trace.ids */

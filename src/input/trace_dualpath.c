@@ -82,7 +82,7 @@ static int get_ns(const struct json_at *at, const char *key, uint64_t *ret_ns, s
 static int get_session(const struct reader *r, const struct json_at *at, const char *key,
                        uint32_t *ret_session, struct err *err)
 {
-    uint32_t n;
+    uint32_t n = 0;
     int rc = get_count(at, key, &n, err);
     if (rc == 0 && n >= r->n_sessions) {
         rc = json_at_error(at, key, err, "found session %" PRIu32 " of %" PRIu32, n, r->n_sessions);

@@ -49,8 +49,9 @@ struct model_card {
  *   GQA  2 * n_kv_heads * head_dim elements per full-attention layer, averaged over all layers (the
  *        window layers' keys are bounded by the window and not stored)
  *   MLA  bf16/fp16: 2*(kv + rope) bytes; fp8: kv + one FP32 scale per 128 + rope in BF16 (656 for
- * 512+64) DSA  the same, plus indexer_dim in FP8 with one FP32 scale per 128 (132 for 128) Returns
- * 0, or -EINVAL when kv_dtype is none of "fp8", "bf16", "fp16".
+ *        512+64)
+ *   DSA  the same, plus indexer_dim in FP8 with one FP32 scale per 128 (132 for 128)
+ * Returns 0, or -EINVAL when kv_dtype is none of "fp8", "bf16", "fp16".
  */
 int card_set_kv_layout(struct model_card *card);
 

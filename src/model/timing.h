@@ -5,11 +5,13 @@
  * fixed cost).
  *
  * A prefill forward of an EP group of G GPUs (facts/dualpath, "Scheduler"):
- *     T = fixed + sum over layers [ max over GPUs (attention + linear) + experts(all tokens of the
- * group) ] Layers are taken as equal, so a run of k of L layers costs the k/L share of each sum. EP
- * dispatch and combine are taken as hidden behind the other half batch in a prefill; what is not
- * hidden is in linear_efficiency. A decode step of the group: T = fixed + max over GPUs
- * (attention(batch, context) + linear(batch)) + experts(batch of the group)
+ *     T = fixed + sum over layers [ max over GPUs (attention + linear)
+ *                                   + experts(all tokens of the group) ]
+ * Layers are taken as equal, so a run of k of L layers costs the k/L share of each sum. EP dispatch
+ * and combine are taken as hidden behind the other half batch in a prefill; what is not hidden is
+ * in linear_efficiency. A decode step of the group:
+ *     T = fixed + max over GPUs (attention(batch, context) + linear(batch))
+ *               + experts(batch of the group)
  *
  * A matrix product takes hypot(FLOPs / (peak * MFU), weight bytes / (HBM * efficiency)): a smooth
  * maximum of the two roofs, so that MFU falls with the number of tokens m as measured kernels do.

@@ -28,8 +28,8 @@ struct cluster {
      * all. */
     uint32_t prefill_group_nodes, decode_group_nodes;
     struct kv_layout kv;
-    uint32_t
-        stage_layers; /* granularity of layer streaming, see sim/sim_compute.h; 1 = every layer */
+    /* Granularity of layer streaming, see sim/sim_compute.h; 1 = every layer. */
+    uint32_t stage_layers;
     const struct timing_model *timing; /* the engines' prediction of attention time */
 
     bool layerwise; /* stream KV layer by layer; false: whole batch in HBM before the forward */
@@ -42,13 +42,13 @@ struct cluster {
     uint64_t scheduler_cost_ns; /* per assignment, serial in the central scheduler */
 
     uint64_t dram_buffer_bytes; /* per node, for prompts on their way */
-    uint64_t
-        persist_buffer_bytes;   /* per node, for blocks on their way from decode GPUs to storage */
+    /* Per node, for blocks on their way from decode GPUs to storage. */
+    uint64_t persist_buffer_bytes;
     uint64_t prefill_hbm_bytes; /* per GPU, for KV of the batch in a forward */
     uint64_t decode_hbm_blocks; /* per GPU */
     uint64_t span_bytes;        /* address range set apart for one request in a memory */
-    uint64_t
-        staging_offset_bytes; /* where the persist buffer begins, behind all spans of prompts */
+    /* Where the persist buffer begins, behind all spans of prompts. */
+    uint64_t staging_offset_bytes;
     bool shared_prefixes; /* requests may hit blocks of other sessions: report prompts as they get
                              durable */
 };

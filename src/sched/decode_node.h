@@ -44,8 +44,8 @@ struct decode_node {
     struct space *hbm;    /* blocks, by GPU */
     struct pool requests, block_writes;
     struct idmap by_id;
-    uint64_t
-        generated_tok; /* by decode steps: the first token of a request comes from its prefill */
+    /* By decode steps: the first token of a request comes from its prefill. */
+    uint64_t generated_tok;
     uint64_t persisted_blocks;
 };
 

@@ -2,10 +2,11 @@
 /*
  * The data path in virtual time: every hop of every op on the link models.
  *
- *   storage read    storage NIC (queue of its own), then in DRAM            DRAM write share of the
- * NIC's rate storage write   storage NIC                                            DRAM read share
- * of the NIC's rate copy            [source DRAM] -> CNIC TX of the source -> CNIC RX of the
- * destination -> [destination DRAM]
+ *   storage read    storage NIC (queue of its own), then in DRAM; DRAM writes take a share of the
+ *                   NIC's rate
+ *   storage write   storage NIC; DRAM reads take a share of the NIC's rate
+ *   copy            [source DRAM] -> CNIC TX of the source -> CNIC RX of the destination
+ *                   -> [destination DRAM]
  *
  * A loopback copy (DRAM to a GPU of the node or back) takes TX and RX of the same CNIC. DRAM is
  * half-duplex: reads and writes share its capacity. What the storage NIC moves is taken off the
