@@ -48,8 +48,8 @@ static const struct dp_ops hw_dp_ops = {
 
 void hw_dp_init(struct hw_dp *h, struct loop *loop, struct mover *transport, struct mover *storage)
 {
-    *h = (struct hw_dp){
-        .dp.ops = &hw_dp_ops, .loop = loop, .transport = transport, .storage = storage};
+    *h = (struct hw_dp){.loop = loop, .transport = transport, .storage = storage};
+    dp_init(&h->dp, &hw_dp_ops);
     transport->dp = &h->dp;
     transport->faults = &h->faults;
     if (storage) {

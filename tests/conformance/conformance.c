@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "base/units.h"
 
-static const struct backend *const backends[] = {&backend_mem, &backend_tcp};
+static const struct backend *const backends[] = {&backend_sim, &backend_mem, &backend_tcp};
 static const struct backend *chosen;
 
 struct dp_place dram(uint32_t node, uint64_t offset_bytes)
@@ -89,6 +89,9 @@ static void probe_progress(struct dp_op *op)
     p->n_progress++;
     if (p->on_progress) {
         p->on_progress(p);
+    }
+    if (op->notify_at <= op->parts_done) {
+        op->notify_at = op->parts_done + 1; /* it is the callee's to raise */
     }
 }
 

@@ -39,7 +39,7 @@ struct world {
     unsigned waiting; /* ops submitted by world_submit() that have not completed */
 };
 
-extern const struct backend backend_mem, backend_tcp;
+extern const struct backend backend_sim, backend_mem, backend_tcp;
 
 /* An op with its own bookkeeping; ck_assert on a second completion or one from inside a call. */
 struct probe {
