@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The data path of a real machine: a `struct dp` whose copies go to a transport and whose storage ops go
- * to a store. One per process.
+ * The data path of a real machine: a `struct dp` whose copies go to a transport and whose storage
+ * ops go to a store. One per process.
  *
  * Closing: hw_dp_stop(), then run the loop until dp.n_in_flight is 0, then free the movers.
  */

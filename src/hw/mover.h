@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What moves bytes on hardware: a transport (mem, tcp, verbs) or a store. hw_dp owns the `struct dp` that
- * the rest of the program sees and hands every op to one mover, which ends it with mover_done().
+ * What moves bytes on hardware: a transport (mem, tcp, verbs) or a store. hw_dp owns the `struct
+ * dp` that the rest of the program sees and hands every op to one mover, which ends it with
+ * mover_done().
  *
  * Same contract as dp.h, and on top:
- *   - Done means that nobody touches the op's memory any more, on either side, cancelled or not (a peer
- *     that died excepted: it has no memory any more).
+ *   - Done means that nobody touches the op's memory any more, on either side, cancelled or not (a
+ * peer that died excepted: it has no memory any more).
  *   - Parts arrive in order within an op. Ops may overtake each other.
- *   - Failures that a person must see (which peer, which file, which block) go to `struct hw_faults`
- *     besides the op's status.
+ *   - Failures that a person must see (which peer, which file, which block) go to `struct
+ * hw_faults` besides the op's status.
  */
 #ifndef DUALPATH_HW_MOVER_H
 #define DUALPATH_HW_MOVER_H
@@ -23,8 +24,8 @@
 struct hw_faults {
     uint64_t n;
     struct err last;
-    /* NULL: only kept here. op is in flight still and ends after this call; NULL when the fault is not
-     * about one op (a connection refused at the door). */
+    /* NULL: only kept here. op is in flight still and ends after this call; NULL when the fault is
+     * not about one op (a connection refused at the door). */
     void (*report)(struct hw_faults *f, const struct dp_op *op, const struct err *e);
 };
 
@@ -60,8 +61,8 @@ static inline struct piece op_piece(const struct dp_op *op, uint32_t part, uint3
     };
 }
 
-/* Bytes from the place's offset to the end of the op's last piece. False when that overflows or when the
- * pieces of a part overlap. */
+/* Bytes from the place's offset to the end of the op's last piece. False when that overflows or
+ * when the pieces of a part overlap. */
 bool op_span(const struct dp_op *op, uint64_t *ret_bytes);
 
 /* Ends op with 0 or -ECANCELED. */

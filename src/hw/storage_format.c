@@ -7,6 +7,8 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "hw/little_endian.h"
+
 #define VERSION 1u
 
 static const char magic[8] = {'D', 'P', 'K', 'V', 'S', 'L', 'O', 'T'};
@@ -22,13 +24,6 @@ void storage_file_name(uint64_t chain_id, char name[STORAGE_NAME_BYTES])
     snprintf(name, STORAGE_NAME_BYTES, "%016" PRIx64 ".kv", chain_id);
 }
 
-static void put(uint8_t *at, uint64_t value, unsigned bytes)
-{
-    for (unsigned i = 0; i < bytes; i++) {
-        at[i] = (uint8_t)(value >> (8 * i));
-    }
-}
-
 static uint32_t crc(const uint8_t *bytes, uint64_t len)
 {
     return (uint32_t)crc32_z(0, bytes, len);
@@ -38,17 +33,17 @@ static void put_identity(uint8_t *trailer, const struct storage_block *b)
 {
     memset(trailer, 0, STORAGE_TRAILER_BYTES);
     memcpy(trailer, magic, sizeof(magic));
-    put(trailer + 8, VERSION, 4);
-    put(trailer + 12, b->block, 4);
-    put(trailer + 16, b->chain_id, 8);
-    put(trailer + 24, b->block_bytes, 8);
+    put_le(trailer + 8, VERSION, 4);
+    put_le(trailer + 12, b->block, 4);
+    put_le(trailer + 16, b->chain_id, 8);
+    put_le(trailer + 24, b->block_bytes, 8);
 }
 
 void storage_put_trailer(uint8_t *trailer, const struct storage_block *b, const uint8_t *payload)
 {
     put_identity(trailer, b);
-    put(trailer + 32, crc(payload, b->block_bytes), 4);
-    put(trailer + 60, crc(trailer, 60), 4);
+    put_le(trailer + 32, crc(payload, b->block_bytes), 4);
+    put_le(trailer + 60, crc(trailer, 60), 4);
 }
 
 int storage_check(const uint8_t *trailer, const struct storage_block *b, const uint8_t *payload,
@@ -60,7 +55,7 @@ int storage_check(const uint8_t *trailer, const struct storage_block *b, const u
         *ret_what = "never written";
         return -ENODATA;
     }
-    put(sum, crc(trailer, 60), 4);
+    put_le(sum, crc(trailer, 60), 4);
     if (memcmp(trailer + 60, sum, 4) != 0) {
         *ret_what = "its trailer is damaged";
         return -EBADMSG;
@@ -70,7 +65,7 @@ int storage_check(const uint8_t *trailer, const struct storage_block *b, const u
         *ret_what = "another block or version stands in its place";
         return -EBADMSG;
     }
-    put(sum, crc(payload, b->block_bytes), 4);
+    put_le(sum, crc(payload, b->block_bytes), 4);
     if (memcmp(trailer + 32, sum, 4) != 0) {
         *ret_what = "its bytes are damaged (checksum)";
         return -EBADMSG;

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Storage on a file system (local NVMe, or a mounted distributed one) through io_uring: Full Blocks in
- * fixed slots, storage_format.h. Every block is verified when it is read. Files are opened, read, written
- * and synced through the ring, checksums and copies are work of the pool, so nothing holds up the loop.
+ * Storage on a file system (local NVMe, or a mounted distributed one) through io_uring: Full Blocks
+ * in fixed slots, storage_format.h. Every block is verified when it is read. Files are opened,
+ * read, written and synced through the ring, checksums and copies are work of the pool, so nothing
+ * holds up the loop.
  *
- * With O_DIRECT where the file system has it. A block goes straight from or to the caller's memory when
- * that is aligned to 4096 bytes (address and block_bytes) and in one piece; else through a registered
- * buffer. Blocks of an op are in flight together, up to the queue depth, and reported in order.
+ * With O_DIRECT where the file system has it. A block goes straight from or to the caller's memory
+ * when that is aligned to 4096 bytes (address and block_bytes) and in one piece; else through a
+ * registered buffer. Blocks of an op are in flight together, up to the queue depth, and reported in
+ * order.
  *
- * Errors an op can end with, each told to hw_faults with file and block: -ENODATA (no such chain, a block
- * beyond the end, or never written), -EIO (truncated within a block, or the device's), -EBADMSG (damaged,
- * or another block's bytes), -ENOSPC and whatever else the file system says.
+ * Errors an op can end with, each told to hw_faults with file and block: -ENODATA (no such chain, a
+ * block beyond the end, or never written), -EIO (truncated within a block, or the device's),
+ * -EBADMSG (damaged, or another block's bytes), -ENOSPC and whatever else the file system says.
  */
 #ifndef DUALPATH_HW_STORAGE_URING_H
 #define DUALPATH_HW_STORAGE_URING_H
@@ -64,7 +66,8 @@ struct storage_uring {
     struct list idle_ios, idle_ops, wanting; /* ops with a block to start */
 };
 
-/* All pointers outlive the storage but those in options. 0, -ENOENT and such, -ENOSYS (no io_uring). */
+/* All pointers outlive the storage but those in options. 0, -ENOENT and such, -ENOSYS (no
+ * io_uring). */
 int storage_uring_init(struct storage_uring *s, struct loop *loop, struct wall_driver *driver,
                        struct work_pool *pool, const struct memory_map *map,
                        const struct storage_options *options, struct err *e);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The receiving side: a connection that a peer made, whose bytes go straight into this node's memory. */
+/* The receiving side: a connection that a peer made, whose bytes go straight into this node's
+ * memory. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -165,7 +166,8 @@ static int take_hello(struct tcp_inbound *in)
     return 0;
 }
 
-/* The slot that the frame is about, made active by its first write; NULL when that makes no sense. */
+/* The slot that the frame is about, made active by its first write; NULL when that makes no sense.
+ */
 static struct tcp_slot *slot_of(struct tcp_inbound *in, const struct tcp_frame *f)
 {
     struct tcp_slot *s = f->slot < in->depth ? &in->slots[f->slot] : NULL;
@@ -242,8 +244,8 @@ static int took(struct tcp_inbound *in, size_t n)
     return in->greeted ? take_frame(in) : take_hello(in);
 }
 
-/* Reads the rest of the payload and the next header behind it, or a header alone; throws the payload away
- * (MSG_TRUNC without a buffer, tcp(7)) when it has no place. */
+/* Reads the rest of the payload and the next header behind it, or a header alone; throws the
+ * payload away (MSG_TRUNC without a buffer, tcp(7)) when it has no place. */
 static ssize_t read_once(struct tcp_inbound *in)
 {
     size_t head_bytes = in->greeted ? TCP_FRAME_BYTES : TCP_HELLO_BYTES;

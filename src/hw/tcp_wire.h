@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What the tcp transport says on a connection. The node that has the bytes connects to the node that wants
- * them, so a connection carries writes one way and acknowledgements the other:
+ * What the tcp transport says on a connection. The node that has the bytes connects to the node
+ * that wants them, so a connection carries writes one way and acknowledgements the other:
  *
  *   source                                   destination
  *   hello {version, nodes, depth, secret} ->
  *                                         <- welcome {verdict}
  *   write {slot, place, length} bytes...  ->     one per piece of an op, in order
  *                                         <- ack {slot, parts_done, code, final}
- *   cancel {slot}                         ->     answered by a final ack, as the last write of an op is
+ *   cancel {slot}                         ->     answered by a final ack, as the last write of an
+ * op is
  *
- * A slot is one of the source's `depth` ops in flight; serial tells its uses apart. An ack with a code
- * that is not final asks the source to cancel. Acks of a slot are cumulative, so that the destination
- * never holds more than one per slot. All integers are little endian, every message has a fixed size.
+ * A slot is one of the source's `depth` ops in flight; serial tells its uses apart. An ack with a
+ * code that is not final asks the source to cancel. Acks of a slot are cumulative, so that the
+ * destination never holds more than one per slot. All integers are little endian, every message has
+ * a fixed size.
  */
 #ifndef DUALPATH_HW_TCP_WIRE_H
 #define DUALPATH_HW_TCP_WIRE_H

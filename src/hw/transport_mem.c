@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An op is copied in batches of whole parts, each one visit to a worker: between two of them the loop
- * reports progress and sees a cancel. */
+/* An op is copied in batches of whole parts, each one visit to a worker: between two of them the
+ * loop reports progress and sees a cancel. */
 #define BATCH_BYTES ((uint64_t)4 << 20)
 
 struct mem_move {

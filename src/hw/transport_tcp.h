@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Transport over TCP sockets, one process per node: the semantics of an RDMA write. The source pushes the
- * pieces of an op to their offsets in the destination's memory; a part counts, and the op ends, when the
- * destination has said that the bytes are there. Copies within the node are memory copies.
+ * Transport over TCP sockets, one process per node: the semantics of an RDMA write. The source
+ * pushes the pieces of an op to their offsets in the destination's memory; a part counts, and the
+ * op ends, when the destination has said that the bytes are there. Copies within the node are
+ * memory copies.
  *
- * One connection per pair and direction, made at the first op, made again after a failure by the next op.
- * Ops to one peer share its connection part by part. Nothing is buffered beyond the sockets' own buffers.
- * A connection needs the cluster's secret; the bytes themselves travel in clear, so the network must be
- * one's own, as with RDMA.
+ * One connection per pair and direction, made at the first op, made again after a failure by the
+ * next op. Ops to one peer share its connection part by part. Nothing is buffered beyond the
+ * sockets' own buffers. A connection needs the cluster's secret; the bytes themselves travel in
+ * clear, so the network must be one's own, as with RDMA.
  *
- * Errors an op can end with, each told to hw_faults with the peer's node and address: -ECONNREFUSED,
- * -ECONNRESET or -EPIPE (the peer died), -ETIMEDOUT (it does not answer), -EACCES (wrong secret), -EPROTO
- * (not this protocol or version), -EFAULT (the op does not lie in the peer's memory). A peer whose kernel
- * lives but whose process is stopped is not noticed here; that takes the control plane's heartbeat.
+ * Errors an op can end with, each told to hw_faults with the peer's node and address:
+ * -ECONNREFUSED, -ECONNRESET or -EPIPE (the peer died), -ETIMEDOUT (it does not answer), -EACCES
+ * (wrong secret), -EPROTO (not this protocol or version), -EFAULT (the op does not lie in the
+ * peer's memory). A peer whose kernel lives but whose process is stopped is not noticed here; that
+ * takes the control plane's heartbeat.
  */
 #ifndef DUALPATH_HW_TRANSPORT_TCP_H
 #define DUALPATH_HW_TRANSPORT_TCP_H
@@ -51,7 +53,8 @@ struct transport_tcp {
     uint64_t n_accepted, n_refused; /* connections from peers */
 };
 
-/* Listens. map, loop, driver and pool outlive the transport; options are copied. 0 or negative errno. */
+/* Listens. map, loop, driver and pool outlive the transport; options are copied. 0 or negative
+ * errno. */
 int transport_tcp_init(struct transport_tcp *t, struct loop *loop, struct wall_driver *driver,
                        struct work_pool *pool, const struct memory_map *map,
                        const struct tcp_options *options, struct err *e);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Worker threads for what must not hold up the loop: memory copies and checksums. Work items are embedded
- * in their owners, whose own depth bounds the queue. run() is called on a worker, then done() from the
- * loop; between work_pool_push() and done() the item and all that run() reads belong to the worker.
+ * Worker threads for what must not hold up the loop: memory copies and checksums. Work items are
+ * embedded in their owners, whose own depth bounds the queue. run() is called on a worker, then
+ * done() from the loop; between work_pool_push() and done() the item and all that run() reads
+ * belong to the worker.
  */
 #ifndef DUALPATH_HW_WORK_POOL_H
 #define DUALPATH_HW_WORK_POOL_H

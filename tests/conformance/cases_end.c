@@ -158,17 +158,17 @@ static void cancel_under_way(struct world *w)
 {
     struct dp_place dsts[] = {hbm(1, 0, 0), hbm(0, 0, 0)};
     for (unsigned d = 0; d < 2; d++) {
-        struct probe p = copy_probe(w, dram(0, 0), dsts[d], MIB, 60);
+        struct probe p = copy_probe(w, dram(0, 0), dsts[d], MIB, 30);
         p.on_progress = cancel_at_first_part;
-        fill(w, dram(0, 0), 60 * MIB, 1);
+        fill(w, dram(0, 0), 30 * MIB, 1);
         ck_assert_int_eq(world_submit(&p), 0);
         world_run(w);
         ck_assert(p.op.status == -ECANCELED || p.op.status == 0);
         ck_assert_uint_ge(p.op.parts_done, 1);
         check_filled(w, dsts[d], MIB, 1);
-        fill(w, dsts[d], 60 * MIB, 2);
+        fill(w, dsts[d], 30 * MIB, 2);
         world_run_for(w, 20 * NS_PER_MS);
-        check_filled(w, dsts[d], 60 * MIB, 2);
+        check_filled(w, dsts[d], 30 * MIB, 2);
     }
 }
 
@@ -240,11 +240,11 @@ static void peer_dies(struct world *w)
         ck_assert(i == 0 ? p[i].op.status < 0 : is_death(p[i].op.status));
     }
     struct probe after = copy_probe(w, dram(0, 0), hbm(1, 0, 0), 1, 1);
-    ck_assert_int_eq(world_submit(&after), 0);
+    int rc = world_submit(&after); /* may be known already, or be found out */
     struct probe local = copy_probe(w, dram(0, 0), hbm(0, 0, 0), 1000, 1);
     ck_assert_int_eq(world_submit(&local), 0);
     world_run(w);
-    ck_assert(is_death(after.op.status));
+    ck_assert(is_death(rc ? rc : after.op.status));
     ck_assert_int_eq(local.op.status, 0);
 }
 

@@ -11,7 +11,14 @@
 #include "base/hash.h"
 #include "base/units.h"
 
-static const struct backend *const backends[] = {&backend_sim, &backend_mem, &backend_tcp};
+static const struct backend *const backends[] = {
+    &backend_sim,
+    &backend_mem,
+    &backend_tcp,
+#ifdef CONFORMANCE_VERBS
+    &backend_verbs,
+#endif
+};
 static const struct backend *chosen;
 
 struct dp_place dram(uint32_t node, uint64_t offset_bytes)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * One table of cases that every data path backend must pass: src/datapath/dp.h, in executable form. A
- * backend supplies a world of two nodes with two GPUs each, and the loop that runs it; a case never knows
- * which backend it runs on. Rows: conformance.c; cases: cases_*.c.
+ * One table of cases that every data path backend must pass: src/datapath/dp.h, in executable form.
+ * A backend supplies a world of two nodes with two GPUs each, and the loop that runs it; a case
+ * never knows which backend it runs on. Rows: conformance.c; cases: cases_*.c.
  */
 #ifndef DUALPATH_TESTS_CONFORMANCE_H
 #define DUALPATH_TESTS_CONFORMANCE_H
@@ -13,7 +13,7 @@
 #include "base/loop.h"
 #include "datapath/dp.h"
 
-#define MEMORY_BYTES ((uint64_t)64 << 20) /* each memory of the world */
+#define MEMORY_BYTES ((uint64_t)32 << 20) /* each memory of the world */
 #define WORLD_DEPTH  16u /* copies in flight from node 0 to node 1 before -EAGAIN */
 
 struct world;
@@ -25,7 +25,8 @@ struct backend {
     void (*open)(struct world *w);  /* sets world->loop and world->impl */
     void (*close)(struct world *w); /* nothing in flight */
     struct dp *(*dp_of)(struct world *w, uint32_t node);
-    /* NULL: the backend has no bytes. Else the address of a place, or NULL when it is out of bounds. */
+    /* NULL: the backend has no bytes. Else the address of a place, or NULL when it is out of
+     * bounds. */
     uint8_t *(*bytes)(struct world *w, const struct dp_place *at, uint64_t len);
     void (*stop)(
         struct world *w); /* cancels all, refuses more; NULL: the backend has no such thing */
@@ -39,7 +40,7 @@ struct world {
     unsigned waiting; /* ops submitted by world_submit() that have not completed */
 };
 
-extern const struct backend backend_sim, backend_mem, backend_tcp;
+extern const struct backend backend_sim, backend_mem, backend_tcp, backend_verbs;
 
 /* An op with its own bookkeeping; ck_assert on a second completion or one from inside a call. */
 struct probe {
