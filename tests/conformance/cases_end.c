@@ -27,6 +27,9 @@ static void no_sense_is_refused(struct world *w)
     p = copy_probe(w, dram(0, 0), hbm(1, 0, 0), 10, 1);
     p.op.segment_bytes = 4; /* 1 x 4 is less than 10 */
     ck_assert_int_eq(world_submit(&p), -EINVAL);
+    p.op.segment_bytes = UINT64_MAX / 2 + 2; /* 4 x that is 4, modulo 2^64 */
+    p.op.segments = 4;
+    ck_assert_int_eq(world_submit(&p), -EINVAL);
     p = copy_probe(w, hbm(0, 0, 0), hbm(0, 0, 64), 10, 1); /* within one memory */
     ck_assert_int_eq(world_submit(&p), -EINVAL);
     p = copy_probe(w, dram(0, 0), hbm(1, 0, 0), 10, 1);
@@ -172,6 +175,27 @@ static void cancel_under_way(struct world *w)
     }
 }
 
+static void cancel_at_last_part(struct probe *p)
+{
+    if (p->op.parts_done == p->op.parts_total) {
+        world_cancel(p);
+    }
+}
+
+/* Too late: everything has arrived. */
+static void cancel_from_the_last_progress(struct world *w)
+{
+    struct dp_place dsts[] = {hbm(1, 0, 0), hbm(0, 0, 0)};
+    for (unsigned d = 0; d < 2; d++) {
+        struct probe p = copy_probe(w, dram(0, 0), dsts[d], 1000, 4);
+        p.on_progress = cancel_at_last_part;
+        ck_assert_int_eq(world_submit(&p), 0);
+        world_run(w);
+        ck_assert_int_eq(p.op.status, 0);
+        ck_assert_uint_eq(p.last_progress, 4);
+    }
+}
+
 /* Whichever wins, there is one completion. */
 static void cancel_at_once_and_after(struct world *w)
 {
@@ -256,6 +280,7 @@ const struct conformance_case end_cases[] = {
     {"cancel a starved op", cancel_starved},
     {"cancel a half-fed op", cancel_half_fed},
     {"cancel under way", cancel_under_way},
+    {"cancel from the last progress", cancel_from_the_last_progress},
     {"cancel at once, and after", cancel_at_once_and_after},
     {"close with work in flight", close_with_work_in_flight},
     {"the peer dies", peer_dies},
