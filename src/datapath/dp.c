@@ -134,7 +134,8 @@ void dp_backend_done(struct dp *dp, struct dp_op *op, int status)
     assert(status != 0 || op->parts_ready == op->parts_total);
     struct dp_account *a = &dp->accounts[op->traffic_class];
     a->ops_out++;
-    op->in_flight = false; /* the backend has let go: a cancel from the last progress() is harmless */
+    op->in_flight =
+        false; /* the backend has let go: a cancel from the last progress() is harmless */
     if (status == 0) {
         report_progress(op, op->parts_total);
         a->bytes_out += dp_op_bytes(op);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Storage in files: blocks come back as they were written, the files look as storage_format.h says (read
- * here by other code than the program's), and every kind of damage is told with file and block.
+ * Storage in files: blocks come back as they were written, the files look as storage_format.h says
+ * (read here by other code than the program's), and every kind of damage is told with file and
+ * block.
  */
 #include <check.h>
 #include <errno.h>
@@ -381,7 +382,8 @@ START_TEST(a_block_in_the_wrong_place_is_named)
 }
 END_TEST
 
-/* A chain's file that is /dev/full: it cannot be opened with O_DIRECT, and every write finds no room. */
+/* A chain's file that is /dev/full: it cannot be opened with O_DIRECT, and every write finds no
+ * room. */
 START_TEST(a_full_disk_is_named)
 {
     open_world(ODD_BYTES, 4, false, false);

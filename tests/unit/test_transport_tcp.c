@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The tcp transport against peers that behave badly: nobody there, wrong secret, wrong node, garbage,
- * silence, messages cut into single bytes, acknowledgements of what was never sent, SIGKILL. (That it
- * moves bytes is in tests/conformance.)
+ * The tcp transport against peers that behave badly: nobody there, wrong secret, wrong node,
+ * garbage, silence, messages cut into single bytes, acknowledgements of what was never sent,
+ * SIGKILL. (That it moves bytes is in tests/conformance.)
  */
 #include <check.h>
 #include <errno.h>
@@ -439,7 +439,8 @@ START_TEST(impostors_are_noticed)
 }
 END_TEST
 
-/* A process that is node 1; its port comes through the pipe. Forked before this process has threads. */
+/* A process that is node 1; its port comes through the pipe. Forked before this process has
+ * threads. */
 static pid_t fork_node_1(uint16_t *ret_port)
 {
     int to_parent[2];
