@@ -62,10 +62,8 @@ static void check_pieces(struct world *w, const struct dp_op *op, uint64_t span)
         }
     }
     for (uint64_t i = 0; i < span; i++) {
-        if (covered[i]) {
-            ck_assert_uint_eq(dst[i], src[i]);
-        } else {
-            ck_assert_uint_eq(dst[i], 0xee);
+        if (dst[i] != (covered[i] ? src[i] : 0xee)) {
+            ck_abort_msg("byte %llu, %s", (unsigned long long)i, covered[i] ? "copied" : "between");
         }
     }
     free(covered);
