@@ -60,7 +60,8 @@ int transport_tcp_init(struct transport_tcp *t, struct loop *loop, struct wall_d
                        const struct tcp_options *options, struct err *e);
 uint16_t transport_tcp_port(const struct transport_tcp *t);
 
-/* Where a peer listens. Resolves host now (may block); connects at the first op. */
+/* Where a peer listens. Resolves host now (may block) to its first address; connects at the first
+ * op. */
 int transport_tcp_add_peer(struct transport_tcp *t, uint32_t node, const char *host, uint16_t port,
                            struct err *e);
 

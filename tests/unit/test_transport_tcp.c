@@ -380,6 +380,51 @@ START_TEST(single_bytes_make_a_write)
 }
 END_TEST
 
+static struct tcp_frame random_frame(uint64_t r)
+{
+    bool is_write = r % 8 != 0;
+    return (struct tcp_frame){.type = is_write ? TCP_WRITE : TCP_CANCEL,
+                              .flags = is_write ? (uint8_t)(r >> 8) % 4 : 0,
+                              .tier = (r >> 16) % 16 == 0 ? 2 : (r >> 20) % 2,
+                              .gpu = (r >> 24) % 16 == 0,
+                              .slot = (uint32_t)(r >> 28) % 5,
+                              .serial = (r >> 32) % 8 == 0,
+                              .offset_bytes = (r >> 36) % 4 == 0 ? BYTES - 50 : (r >> 40) % 1000,
+                              .len_bytes = is_write ? (r >> 52) % 100 : 0};
+}
+
+/* Streams of messages that are nearly right: the connection may be cut, nothing else may happen. */
+START_TEST(nearly_right_streams_do_no_harm)
+{
+    open_world();
+    struct tcp_options o = default_options(1);
+    open_node(1, &o);
+    unsigned n_cut = 0;
+    for (unsigned round = 0; round < 100; round++) {
+        int fd = raw_peer();
+        for (unsigned i = 0; i < 50; i++) {
+            uint8_t buf[TCP_FRAME_BYTES + 100] = {0};
+            struct tcp_frame f = random_frame(hash_mix64(round * 1000 + i));
+            tcp_put_frame(buf, &f);
+            send(fd, buf, TCP_FRAME_BYTES + f.len_bytes, MSG_NOSIGNAL);
+            if (i % 10 == 0) {
+                run_for(100 * NS_PER_US);
+            }
+        }
+        n_cut += node[1].tcp.n_inbound == 0;
+        close(fd);
+        run_for(NS_PER_MS);
+    }
+    for (unsigned i = 0; i < 100 && node[1].tcp.n_inbound > 0; i++) {
+        run_for(NS_PER_MS);
+    }
+    ck_assert_uint_eq(node[1].tcp.n_inbound, 0);
+    ck_assert_uint_gt(n_cut, 50);
+    close_node(1);
+    close_world();
+}
+END_TEST
+
 struct impostor {
     struct wall_source source;
     const uint8_t *answer;
@@ -521,6 +566,7 @@ int main(void)
     tcase_add_test(t, garbage_and_silence_are_cut_off);
     tcase_add_test(t, messages_that_make_no_sense_end_the_connection);
     tcase_add_test(t, single_bytes_make_a_write);
+    tcase_add_test(t, nearly_right_streams_do_no_harm);
     tcase_add_test(t, impostors_are_noticed);
     tcase_add_test(t, a_killed_process_is_named);
     suite_add_tcase(s, t);
