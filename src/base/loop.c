@@ -172,16 +172,18 @@ int loop_run(struct loop *l)
         l->now_ns = l->driver->ops->now_ns(l->driver);
         unsigned polled = poll_all(l);
         fire_due(l);
-        bool idle = list_empty(&l->pollers);
-        if (l->stop || (idle && l->n_armed == 0)) {
+        bool only_timers = list_empty(&l->pollers);
+        if (l->stop || (only_timers && l->n_armed == 0)) {
             break;
         }
         uint64_t deadline = l->n_armed ? l->heap[1].when_ns : LOOP_NEVER;
-        if (polled == 0 && deadline > l->now_ns) {
-            int rc = l->driver->ops->wait(l->driver, deadline);
-            if (rc) {
-                return rc;
-            }
+        bool busy = polled > 0 || deadline <= l->now_ns;
+        if (busy && only_timers) {
+            continue;
+        }
+        int rc = l->driver->ops->wait(l->driver, busy ? l->now_ns : deadline);
+        if (rc) {
+            return rc;
         }
     }
     return 0;

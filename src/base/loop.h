@@ -35,7 +35,10 @@ struct loop_driver;
 struct loop_driver_ops {
     uint64_t (*now_ns)(struct loop_driver *d);
     /* Waits until deadline_ns (LOOP_NEVER: until something happens). Returns 0, or -ECANCELED to
-     * stop the loop (nothing can ever happen, or an interruption). May return early. */
+     * stop the loop (nothing can ever happen, or an interruption). May return early. When there are
+     * pollers it is called in every turn, with a deadline that is not in the future while there is
+     * work to do, so that a driver which collects events for a poller, or an interruption, never
+     * starves. */
     int (*wait)(struct loop_driver *d, uint64_t deadline_ns);
 };
 struct loop_driver {

@@ -6,9 +6,11 @@
 
 static bool pieces_add_up(const struct dp_op *op)
 {
-    return op->segments > 0 && op->segment_bytes > 0 &&
-           op->segment_bytes * (op->segments - 1) < op->part_bytes &&
-           op->segment_bytes * op->segments >= op->part_bytes;
+    uint64_t before_last, total;
+    return op->segments > 0 &&
+           !__builtin_mul_overflow(op->segment_bytes, op->segments - 1, &before_last) &&
+           before_last < op->part_bytes && op->part_bytes - before_last <= op->segment_bytes &&
+           !__builtin_mul_overflow(op->part_bytes, op->parts_total, &total);
 }
 
 static bool op_is_sound(const struct dp_op *op)
@@ -107,10 +109,9 @@ void dp_cancel(struct dp *dp, struct dp_op *op)
     }
 }
 
-void dp_backend_progress(struct dp *dp, struct dp_op *op, uint32_t parts_done)
+static void report_progress(struct dp_op *op, uint32_t parts_done)
 {
-    (void)dp;
-    assert(op->in_flight && parts_done <= op->parts_ready);
+    assert(parts_done <= op->parts_ready);
     if (parts_done <= op->parts_done) {
         return;
     }
@@ -120,21 +121,29 @@ void dp_backend_progress(struct dp *dp, struct dp_op *op, uint32_t parts_done)
     }
 }
 
+void dp_backend_progress(struct dp *dp, struct dp_op *op, uint32_t parts_done)
+{
+    (void)dp;
+    assert(op->in_flight);
+    report_progress(op, parts_done);
+}
+
 void dp_backend_done(struct dp *dp, struct dp_op *op, int status)
 {
     assert(op->in_flight); /* exactly once */
     assert(status != 0 || op->parts_ready == op->parts_total);
     struct dp_account *a = &dp->accounts[op->traffic_class];
     a->ops_out++;
+    op->in_flight =
+        false; /* the backend has let go: a cancel from the last progress() is harmless */
     if (status == 0) {
-        dp_backend_progress(dp, op, op->parts_total);
+        report_progress(op, op->parts_total);
         a->bytes_out += dp_op_bytes(op);
     } else {
         a->bytes_failed += dp_op_bytes(op);
     }
     dp->n_in_flight--;
     op->status = status;
-    op->in_flight = false;
     op->done(op);
     start_blocked(dp);
 }

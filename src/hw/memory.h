@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The memories of a node: its DRAM buffer and one HBM region per GPU. Address space is reserved,
+ * pages come when they are touched, and go by memory_release(). With CPU compute an HBM region is
+ * host memory like the other. KV lies in them as dp.h says; all offsets are bytes from the start of
+ * a region.
+ */
+#ifndef DUALPATH_HW_MEMORY_H
+#define DUALPATH_HW_MEMORY_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "datapath/dp.h"
+
+struct memory_region {
+    uint8_t *base;
+    uint64_t size_bytes;
+};
+
+struct node_memory {
+    uint32_t node;
+    uint32_t n_gpus;
+    struct memory_region dram;
+    struct memory_region *hbm; /* [n_gpus] */
+};
+
+/* Reserves the regions, page aligned. 0, -EINVAL (a size of 0, no GPU) or -ENOMEM. */
+int node_memory_init(struct node_memory *m, uint32_t node, uint64_t dram_bytes, uint32_t n_gpus,
+                     uint64_t hbm_bytes, struct err *e);
+void node_memory_done(struct node_memory *m);
+
+/* The address of len bytes, or NULL when they do not lie wholly inside the memory (or there is no
+ * such GPU). For DRAM gpu names a NIC and must exist too. */
+uint8_t *memory_at(const struct node_memory *m, enum dp_tier tier, uint32_t gpu, uint64_t offset,
+                   uint64_t len);
+
+/* Gives the pages that lie wholly inside the range back to the system; they read as zeros
+ * afterwards. 0, or -EFAULT when the range is not inside the memory. */
+int memory_release(const struct node_memory *m, enum dp_tier tier, uint32_t gpu, uint64_t offset,
+                   uint64_t len);
+
+/* The memories this process can reach, by node; NULL where a node is elsewhere. Borrowed, not
+ * owned. */
+struct memory_map {
+    struct node_memory *const *nodes;
+    uint32_t n_nodes;
+};
+
+uint8_t *memory_map_at(const struct memory_map *map, const struct dp_place *at, uint64_t len);
+
+#endif

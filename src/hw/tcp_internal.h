@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Shared by transport_tcp.c, tcp_channel.c (the side that sends) and tcp_inbound.c (that receives).
+ */
+#ifndef DUALPATH_HW_TCP_INTERNAL_H
+#define DUALPATH_HW_TCP_INTERNAL_H
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "hw/transport_tcp.h"
+
+/* A turn of the loop moves about so much per connection before others have theirs. */
+#define TCP_TURN_BYTES ((size_t)1 << 20)
+#define TCP_NAME_BYTES 80 /* "[address]:port" */
+
+struct tcp_inbound;
+
+int tcp_channel_new(struct transport_tcp *t, uint32_t node, const struct sockaddr *address,
+                    socklen_t address_len, struct tcp_channel **ret);
+void tcp_channel_free(struct tcp_channel *ch);
+
+/* As in mover_ops. */
+int tcp_channel_submit(struct tcp_channel *ch, struct dp_op *op, const uint8_t *src);
+void tcp_channel_feed(struct dp_op *op);
+void tcp_channel_cancel(struct dp_op *op);
+void tcp_channel_cancel_all(struct tcp_channel *ch);
+
+/* Takes over the accepted socket fd. */
+void tcp_inbound_start(struct transport_tcp *t, int fd, const char *name);
+void tcp_inbound_free_all(struct transport_tcp *t);
+
+/* No Nagle, and a peer that has gone is noticed within the time-out. Returns 0 or negative errno.
+ */
+int tcp_socket_setup(int fd, uint64_t peer_timeout_ns);
+void tcp_name(const struct sockaddr *address, socklen_t len, char name[TCP_NAME_BYTES]);
+
+#endif
