@@ -26,6 +26,7 @@ extra sanitizer:clang         libclang-rt-dev  compiler-rt          -
 extra cmd:clang-format        clang-format     clang-tools-extra    clang-format
 hw    pc:libibverbs           libibverbs-dev   rdma-core-devel      -
 hw    pc:liburing             liburing-dev     liburing-devel       -
+hw    pc:zlib                zlib1g-dev       zlib-devel           -
 hw    pc:libzmq               libzmq3-dev      zeromq-devel         zeromq
 hw    pc:libsodium            libsodium-dev    libsodium-devel      libsodium
 vm    cmd:qemu-system-x86_64  qemu-system-x86  qemu-system-x86-core -
