@@ -40,8 +40,8 @@ uint8_t *memory_at(const struct node_memory *m, enum dp_tier tier, uint32_t gpu,
 int memory_release(const struct node_memory *m, enum dp_tier tier, uint32_t gpu, uint64_t offset,
                    uint64_t len);
 
-/* The memories this process can reach, by node; NULL where a node is elsewhere. Borrowed, not
- * owned. */
+/* The memories this process can reach, by node; NULL
+ * where a node is elsewhere. Borrowed, not owned. */
 struct memory_map {
     struct node_memory *const *nodes;
     uint32_t n_nodes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One block on its way between a file and memory: the ring moves the slot, a worker checks or makes
- * it. */
+/* One block on its way between a file and memory: the
+ * ring moves the slot, a worker checks or makes it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>

@@ -66,8 +66,8 @@ struct io_uring_sqe *storage_request(struct storage_uring *s);
 void storage_fail(struct storage_op *o, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Ends the op when nothing of it is under way and nothing is to come; o may be another op
- * afterwards. */
+/* Ends the op when nothing of it is under way and
+ * nothing is to come; o may be another op afterwards. */
 void storage_end_if_over(struct storage_op *o);
 
 /* Queues the op for a block if it has one to start. */

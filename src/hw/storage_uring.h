@@ -13,6 +13,7 @@
  * Errors an op can end with, each told to hw_faults with file and block: -ENODATA (no such chain, a
  * block beyond the end, or never written), -EIO (truncated within a block, or the device's),
  * -EBADMSG (damaged, or another block's bytes), -ENOSPC and whatever else the file system says.
+ * The memory of a read that failed holds nothing meaningful.
  */
 #ifndef DUALPATH_HW_STORAGE_URING_H
 #define DUALPATH_HW_STORAGE_URING_H
@@ -66,8 +67,8 @@ struct storage_uring {
     struct list idle_ios, idle_ops, wanting; /* ops with a block to start */
 };
 
-/* All pointers outlive the storage but those in options. 0, -ENOENT and such, -ENOSYS (no
- * io_uring). */
+/* All pointers outlive the storage but those in
+ * options. 0, -ENOENT and such, -ENOSYS (no io_uring). */
 int storage_uring_init(struct storage_uring *s, struct loop *loop, struct wall_driver *driver,
                        struct work_pool *pool, const struct memory_map *map,
                        const struct storage_options *options, struct err *e);

@@ -132,8 +132,8 @@ static void disconnect(struct tcp_channel *ch)
     ch->in_have = 0;
 }
 
-/* Ends every op in flight. What a done() submits meanwhile is not among them: it waits for a new
- * connection. */
+/* Ends every op in flight. What a done() submits meanwhile
+ * is not among them: it waits for a new connection. */
 static void fail_all(struct tcp_channel *ch, int code, const char *what)
 {
     disconnect(ch);

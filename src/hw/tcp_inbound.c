@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The receiving side: a connection that a peer made, whose bytes go straight into this node's
- * memory. */
+/* The receiving side: a connection that a peer made,
+ * whose bytes go straight into this node's memory. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -166,8 +166,7 @@ static int take_hello(struct tcp_inbound *in)
     return 0;
 }
 
-/* The slot that the frame is about, made active by its first write; NULL when that makes no sense.
- */
+/* The slot that the frame is about, made active by its first write; NULL: that makes no sense. */
 static struct tcp_slot *slot_of(struct tcp_inbound *in, const struct tcp_frame *f)
 {
     struct tcp_slot *s = f->slot < in->depth ? &in->slots[f->slot] : NULL;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Shared by transport_tcp.c, tcp_channel.c (the side that sends) and tcp_inbound.c (that receives).
- */
+/* Shared by transport_tcp.c, tcp_channel.c (sends) and tcp_inbound.c (receives). */
 #ifndef DUALPATH_HW_TCP_INTERNAL_H
 #define DUALPATH_HW_TCP_INTERNAL_H
 
@@ -29,8 +28,7 @@ void tcp_channel_cancel_all(struct tcp_channel *ch);
 void tcp_inbound_start(struct transport_tcp *t, int fd, const char *name);
 void tcp_inbound_free_all(struct transport_tcp *t);
 
-/* No Nagle, and a peer that has gone is noticed within the time-out. Returns 0 or negative errno.
- */
+/* No Nagle, and a peer that has gone is noticed in time. Returns 0 or negative errno. */
 int tcp_socket_setup(int fd, uint64_t peer_timeout_ns);
 void tcp_name(const struct sockaddr *address, socklen_t len, char name[TCP_NAME_BYTES]);
 

@@ -53,15 +53,15 @@ struct transport_tcp {
     uint64_t n_accepted, n_refused; /* connections from peers */
 };
 
-/* Listens. map, loop, driver and pool outlive the transport; options are copied. 0 or negative
- * errno. */
+/* Listens. map, loop, driver and pool outlive the
+ * transport; options are copied. 0 or negative errno. */
 int transport_tcp_init(struct transport_tcp *t, struct loop *loop, struct wall_driver *driver,
                        struct work_pool *pool, const struct memory_map *map,
                        const struct tcp_options *options, struct err *e);
 uint16_t transport_tcp_port(const struct transport_tcp *t);
 
-/* Where a peer listens. Resolves host now (may block) to its first address; connects at the first
- * op. */
+/* Where a peer listens. Resolves host now (may block)
+ * to its first address; connects at the first op. */
 int transport_tcp_add_peer(struct transport_tcp *t, uint32_t node, const char *host, uint16_t port,
                            struct err *e);
 

@@ -25,8 +25,8 @@ static bool can_post(const struct verbs_send *s)
     return !s->cancelled && s->next_part < s->op->parts_ready;
 }
 
-/* Posting waits for the end of the callback, so that one doorbell serves all that it submits and
- * feeds. */
+/* Posting waits for the end of the callback, so that
+ * one doorbell serves all that it submits and feeds. */
 static void make_eager(struct verbs_lane *lane)
 {
     struct transport_verbs *t = lane->link->t;
@@ -134,8 +134,7 @@ static struct verbs_mark *new_mark(struct verbs_lane *lane, uint32_t *ret_index)
     return &lane->marks[*ret_index];
 }
 
-/* The rest of one part of s, as far as there is room. Returns the number of requests in the batch.
- */
+/* The rest of one part of s, as far as there is room. Returns the batch's length. */
 static uint32_t add_run(struct verbs_send *s, uint32_t n, uint32_t room)
 {
     uint32_t mark_index, first = n, part = s->next_part;
@@ -195,8 +194,7 @@ static void post_fires(struct loop_timer *timer)
 {
     struct transport_verbs *t = container_of(timer, struct transport_verbs, post_timer);
     struct list *first;
-    t->last_completion_ns =
-        wall_now_ns(); /* what is posted now may complete soon: spin from here */
+    t->last_completion_ns = wall_now_ns(); /* spin from here: it may complete soon */
     while ((first = list_first(&t->eager))) {
         list_remove(first);
         post_lane(container_of(first, struct verbs_lane, eager));

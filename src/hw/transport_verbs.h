@@ -67,8 +67,8 @@ struct transport_verbs {
     struct ibv_sge sges[VERBS_BATCH];
 };
 
-/* Opens the device, registers memory and connects the loopback. 0, -ENODEV, or another negative
- * errno. */
+/* Opens the device, registers memory and connects the
+ * loopback. 0, -ENODEV, or another negative errno. */
 int transport_verbs_init(struct transport_verbs *t, struct loop *loop, struct wall_driver *driver,
                          const struct node_memory *memory, uint32_t n_nodes,
                          const struct verbs_options *options, struct err *e);
@@ -76,8 +76,7 @@ void transport_verbs_done(struct transport_verbs *t); /* nothing in flight */
 
 size_t transport_verbs_card_bytes(const struct transport_verbs *t);
 
-/* Makes fresh queue pairs for a peer and writes the card for it. The link is down until connected.
- */
+/* Makes queue pairs for a peer and writes the card for it. The link is down until connected. */
 int transport_verbs_offer(struct transport_verbs *t, uint32_t node, uint8_t *ret_card,
                           struct err *e);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What a peer must know to write into a node's memory over one link, and its form on the control
- * plane. */
+/* What a peer must know to write into a node's memory
+ * over one link, and its form on the control plane. */
 #ifndef DUALPATH_HW_VERBS_CARD_H
 #define DUALPATH_HW_VERBS_CARD_H
 

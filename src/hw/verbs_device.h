@@ -57,20 +57,18 @@ int verbs_device_open(struct verbs_device *d, const char *name, const struct nod
                       int cq_entries, struct err *e);
 void verbs_device_close(struct verbs_device *d);
 
-/* A queue pair in state INIT, and the inline limit that it got (asked: 128 bytes). NULL with errno
- * set. */
+/* A queue pair in state INIT, and the inline limit
+ * that it got (asked: 128 bytes). NULL with errno set. */
 struct ibv_qp *verbs_qp_new(struct verbs_device *d, uint32_t send_depth,
                             uint32_t *ret_inline_bytes);
 
 /* INIT to ready to send. 0 or negative errno. */
 int verbs_qp_connect(const struct verbs_device *d, struct ibv_qp *qp, const struct verbs_route *r);
 
-/* Forgets all that was posted: afterwards the device touches no memory for it. Ends in state INIT.
- */
+/* Forgets what was posted: the device touches no memory for it any more. Ends in INIT. */
 int verbs_qp_reset(const struct verbs_device *d, struct ibv_qp *qp);
 
-/* The attributes of the step to "ready to receive", where service level and traffic class are set.
- */
+/* The attributes of the step to "ready to receive", which set service level, traffic class. */
 struct ibv_qp_attr verbs_rtr_attributes(const struct verbs_device *d, const struct verbs_route *r);
 
 #endif

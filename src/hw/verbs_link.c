@@ -103,8 +103,8 @@ void verbs_link_describe(const struct verbs_link *k, struct verbs_card *ret,
     for (unsigned c = 0; c < DP_N_CLASSES; c++) {
         const struct verbs_lane *lane = &k->lanes[c];
         ret->qp_num[c] = lane->qp->qp_num;
-        /* Another start in every connection, so that packets of an old one are not taken for the
-         * new. */
+        /* Another start in every connection, so that
+         * packets of an old one are not taken for the new. */
         ret->psn[c] =
             (uint32_t)(hash_mix64((uint64_t)lane->qp->qp_num << 16 | lane->epoch) & 0xffffff);
     }

@@ -39,8 +39,8 @@ struct wall_driver {
 /* CLOCK_MONOTONIC in ns; from any thread. */
 uint64_t wall_now_ns(void);
 
-/* Order: wall_driver_init(), loop_init(), wall_driver_attach(); back: wall_driver_done(),
- * loop_done(). */
+/* Order: wall_driver_init(), loop_init(),
+ * wall_driver_attach(); back: wall_driver_done(), loop_done(). */
 int wall_driver_init(struct wall_driver *d, struct err *e);
 void wall_driver_attach(struct wall_driver *d, struct loop *l);
 void wall_driver_done(struct wall_driver *d);

@@ -69,8 +69,8 @@ static void check_pieces(struct world *w, const struct dp_op *op, uint64_t span)
     free(covered);
 }
 
-/* As a layer-wise stream looks: parts are layers, segments the blocks of a request, the last one
- * short. */
+/* As a layer-wise stream looks: parts are layers,
+ * segments the blocks of a request, the last one short. */
 static void strided_pieces(struct world *w)
 {
     struct dp_place dsts[] = {hbm(1, 0, 4096), hbm(0, 0, 4096)};

@@ -25,8 +25,8 @@ struct backend {
     void (*open)(struct world *w);  /* sets world->loop and world->impl */
     void (*close)(struct world *w); /* nothing in flight */
     struct dp *(*dp_of)(struct world *w, uint32_t node);
-    /* NULL: the backend has no bytes. Else the address of a place, or NULL when it is out of
-     * bounds. */
+    /* NULL: the backend has no bytes. Else the address
+     * of a place, or NULL when it is out of bounds. */
     uint8_t *(*bytes)(struct world *w, const struct dp_place *at, uint64_t len);
     void (*stop)(
         struct world *w); /* cancels all, refuses more; NULL: the backend has no such thing */

@@ -387,8 +387,8 @@ START_TEST(a_block_in_the_wrong_place_is_named)
 }
 END_TEST
 
-/* A chain's file that is /dev/full: it cannot be opened with O_DIRECT, and every write finds no
- * room. */
+/* A chain's file that is /dev/full: it cannot be
+ * opened with O_DIRECT, and every write finds no room. */
 START_TEST(a_full_disk_is_named)
 {
     open_world(ODD_BYTES, 4, false, false);

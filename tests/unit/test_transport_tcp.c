@@ -484,8 +484,8 @@ START_TEST(impostors_are_noticed)
 }
 END_TEST
 
-/* A process that is node 1; its port comes through the pipe. Forked before this process has
- * threads. */
+/* A process that is node 1; its port comes through
+ * the pipe. Forked before this process has threads. */
 static pid_t fork_node_1(uint16_t *ret_port)
 {
     int to_parent[2];
