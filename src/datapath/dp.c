@@ -67,6 +67,8 @@ int dp_submit_or_wait(struct dp *dp, struct dp_op *op)
     }
     int rc = list_empty(&dp->blocked) ? start(dp, op) : -EAGAIN;
     if (rc == -EAGAIN) {
+        op->waiting = true;
+        op->cancelled = false;
         list_add_tail(&dp->blocked, &op->blocked);
         return 0;
     }
@@ -79,11 +81,12 @@ static void start_blocked(struct dp *dp)
 {
     while (!list_empty(&dp->blocked)) {
         struct dp_op *op = container_of(list_first(&dp->blocked), struct dp_op, blocked);
-        int rc = start(dp, op);
+        int rc = op->cancelled ? -ECANCELED : start(dp, op);
         if (rc == -EAGAIN) {
             return;
         }
         list_remove(&op->blocked);
+        op->waiting = false;
         if (rc) {
             op->status = rc;
             op->done(op);
@@ -106,6 +109,8 @@ void dp_cancel(struct dp *dp, struct dp_op *op)
 {
     if (op->in_flight) {
         dp->ops->cancel(dp, op);
+    } else if (op->waiting) {
+        op->cancelled = true; /* it ends when its turn comes, with the next completion */
     }
 }
 
@@ -134,8 +139,8 @@ void dp_backend_done(struct dp *dp, struct dp_op *op, int status)
     assert(status != 0 || op->parts_ready == op->parts_total);
     struct dp_account *a = &dp->accounts[op->traffic_class];
     a->ops_out++;
-    op->in_flight =
-        false; /* the backend has let go: a cancel from the last progress() is harmless */
+    /* The backend has let go: a cancel from the last progress() is harmless. */
+    op->in_flight = false;
     if (status == 0) {
         report_progress(op, op->parts_total);
         a->bytes_out += dp_op_bytes(op);

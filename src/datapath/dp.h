@@ -87,10 +87,11 @@ struct dp_op {
     uint32_t parts_done;
     int status; /* 0, or negative errno: -ECANCELED, -EIO, ... ; valid in done() */
     bool in_flight;
-    uint64_t submit_ns;  /* accepted */
-    uint64_t start_ns;   /* first byte: out of the queue */
-    uint64_t done_ns;    /* last byte */
-    struct list blocked; /* waiting for room in the backend: dp_submit_or_wait() */
+    uint64_t submit_ns;      /* accepted */
+    uint64_t start_ns;       /* first byte: out of the queue */
+    uint64_t done_ns;        /* last byte */
+    bool waiting, cancelled; /* of dp_submit_or_wait(): in line; to end when its turn comes */
+    struct list blocked;     /* waiting for room in the backend: dp_submit_or_wait() */
     uint64_t private_words[DP_OP_PRIVATE_WORDS]; /* the backend's */
 };
 
@@ -116,7 +117,8 @@ struct dp {
     const struct dp_ops *ops;
     struct dp_account accounts[DP_N_CLASSES];
     uint64_t n_in_flight;
-    struct list blocked; /* ops of dp_submit_or_wait() that found the backend full, in order */
+    bool waiting, cancelled; /* of dp_submit_or_wait(): in line; to end when its turn comes */
+    struct list blocked;     /* ops of dp_submit_or_wait() that found the backend full, in order */
 };
 
 /* Backends call it when they set themselves up. */
