@@ -47,7 +47,8 @@ static struct ep_barrier_local *local_of(struct ep_barrier *b)
     return container_of(b, struct ep_barrier_local, barrier);
 }
 
-/* Members may arrive for the next phase, or go away, from inside released(). */
+/* Members may arrive for the next phase from inside released(); those whose turn is still to come count as
+ * waiting until then, so that nothing makes them arrive twice. */
 static void release_all(struct meeting *mt)
 {
     uint64_t sum = mt->sum;
@@ -55,17 +56,17 @@ static void release_all(struct meeting *mt)
     list_init(&members);
     mt->n_waiting = 0;
     mt->sum = 0;
-    list_for_each_safe(pos, tmp, &mt->members) {
-        struct ep_member *m = container_of(pos, struct ep_member, node);
-        m->waiting = m->was_called = false;
-        m->phase++;
-        list_remove(pos);
-        list_add_tail(&members, pos);
+    while (!list_empty(&mt->members)) {
+        struct list *node = list_first(&mt->members);
+        list_remove(node);
+        list_add_tail(&members, node);
     }
     while (!list_empty(&members)) {
         struct ep_member *m = container_of(list_first(&members), struct ep_member, node);
         list_remove(&m->node);
         list_add_tail(&mt->members, &m->node);
+        m->waiting = m->was_called = false;
+        m->phase++;
         m->released(m, sum);
     }
 }

@@ -20,6 +20,7 @@ uint8_t *hw_engine_kv(const struct hw_engine *e, const struct compute_kv *kv, ui
 
 void hw_engine_work(struct hw_engine *e)
 {
+    assert(!e->working && !e->member.waiting);
     e->error = ERR_INIT;
     e->attention_ns = 0;
     e->counts = (struct hw_compute_counts){0};

@@ -84,6 +84,7 @@ struct hw_engine {
     /* A decode engine's. */
     struct list joining, active; /* of sequences */
     uint32_t n_joining, n_active;
+    bool resting; /* nobody in the group has a sequence, as far as it knows */
     bool stepped; /* a step is done whose tokens do not count yet */
 };
 

@@ -29,8 +29,17 @@ static struct compute_sequence *sequence_of(struct list *node)
 
 static void arrive(struct hw_engine *e)
 {
-    if (!e->working && !e->member.waiting && !e->owner->stopping) {
+    if (!e->owner->stopping) {
         ep_arrive(e->owner->barrier, &e->member, (uint64_t)e->n_active + e->n_joining);
+    }
+}
+
+/* Sequences may join from inside notify(): only a resting engine has to be brought to its group. */
+static void wake(struct hw_engine *e)
+{
+    if (e->resting) {
+        e->resting = false;
+        arrive(e);
     }
 }
 
@@ -112,8 +121,9 @@ static void released(struct ep_member *m, uint64_t sum)
         count_step(e);
     }
     if (sum == 0) {
+        e->resting = true;
         if (e->n_joining > 0) {
-            arrive(e); /* it came too late for this meeting */
+            wake(e); /* they came too late for this meeting */
         }
         return;
     }
@@ -127,13 +137,14 @@ static void released(struct ep_member *m, uint64_t sum)
 
 static void called(struct ep_member *m)
 {
-    arrive(container_of(m, struct hw_engine, member));
+    wake(container_of(m, struct hw_engine, member));
 }
 
 void hw_decode_engine_init(struct hw_engine *e)
 {
     e->member.released = released;
     e->member.called = called;
+    e->resting = true;
     e->work = (struct work){.run = run_step, .done = step_worked};
 }
 
@@ -142,7 +153,7 @@ int hw_decode_join(struct hw_engine *e, struct compute_sequence *s)
     *state_of(s) = (struct sequence_state){0};
     list_add_tail(&e->joining, &state_of(s)->node);
     e->n_joining++;
-    arrive(e);
+    wake(e);
     return 0;
 }
 

@@ -71,6 +71,7 @@ void world_run_for_ms(struct world *w, uint32_t ms)
     w->watchdog.fire = stop_loop;
     loop_arm(&w->loop, &w->watchdog, wall_now_ns() + ms * NS_PER_MS);
     ck_assert_int_eq(loop_run(&w->loop), 0);
+    loop_disarm(&w->loop, &w->watchdog);
     w->watchdog.fire = bark;
 }
 

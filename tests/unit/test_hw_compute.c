@@ -133,6 +133,9 @@ START_TEST(test_no_layer_before_it_is_fed)
     ck_assert_int_eq(submit(&a), 0);
     ck_assert_int_eq(submit(&b), 0);
     for (uint32_t layer = 0; layer < WORLD_LAYERS; layer++) {
+        while (a.f.layers_done < layer || b.f.layers_done < layer) {
+            world_run_for_ms(&w, 1);
+        }
         world_run_for_ms(&w, 20);
         ck_assert_uint_eq(a.f.layers_done, layer);
         ck_assert_uint_eq(b.f.layers_done, layer); /* fed in full, but in step */
