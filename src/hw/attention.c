@@ -164,7 +164,8 @@ void attention_reference(const struct attention *a, uint64_t chain_id, uint32_t 
 
 double attention_tolerance(const struct attention *a, uint32_t context_tok)
 {
-    double u = 0x1p-24, dim = a->content.dim, n = context_tok;
-    double each = u * (2 * dim * sqrt(dim) + 2 * n + 32);
+    const double u = 0x1p-24, lambda = 10;
+    double dim = a->content.dim, n = context_tok;
+    double each = u * (lambda * (2 * dim + 2 * sqrt(2 * n)) + 32);
     return 2 * each;
 }

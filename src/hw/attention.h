@@ -67,10 +67,13 @@ void attention_reference(const struct attention *a, uint64_t chain_id, uint32_t 
                          struct attention_scratch *s);
 
 /*
- * How far two correct fp32 evaluations over context_tok rows may lie apart, whatever the order of their
- * sums. With u = 2^-24: a score is off by at most dim u sum|q r| / sqrt(dim) <= u dim^1.5, which a
- * probability takes twice (its own and the denominator's), exp adds a few u, and the weighted sum and its
- * denominator n u each (Higham, Accuracy and Stability, 3.1); |row| <= 1. The bound is for each of the two.
+ * How far two fp32 evaluations over context_tok rows may lie apart, whatever the order of their sums.
+ * Rounding errors of a sum of m terms grow like lambda sqrt(m) u (Higham and Mary 2019, A New Approach to
+ * Probabilistic Rounding Error Analysis; u = 2^-24; with lambda = 10 the bound fails with probability
+ * 2 exp(-50)). |q|, |row| <= 1: a score is off by lambda sqrt(dim) u * dim / sqrt(dim) = lambda u dim, and its
+ * probability by twice that (itself and the denominator). The weighted sum and its denominator add lambda u
+ * sqrt(2 n) each: n additions and as many rescalings. exp and the rest add less than 32 u. The bound holds
+ * for each of the two.
  */
 double attention_tolerance(const struct attention *a, uint32_t context_tok);
 
