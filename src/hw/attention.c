@@ -118,7 +118,8 @@ static void draw_queries(const struct attention *a, uint64_t chain_id, uint32_t 
     }
 }
 
-/* Tokens of the tile that starts at tok: tiles end at block borders, where the rows are torn apart. */
+/* Tokens of the tile that starts at tok: tiles end at block borders, where the rows are torn apart.
+ */
 static uint32_t tile_tok(const struct attention *a, uint32_t tok, uint32_t end)
 {
     uint32_t block = a->content.layout.block_tok;

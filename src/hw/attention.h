@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * One attention layer, shaped like MLA in its absorbed form (multi-query): heads query heads share one
- * latent row per token. A key is the whole row of dim values, a value its first value_dim = dim - dim / 9
- * values (DeepSeek: 512 of 576).
+ * One attention layer, shaped like MLA in its absorbed form (multi-query): heads query heads share
+ * one latent row per token. A key is the whole row of dim values, a value its first value_dim = dim
+ * - dim / 9 values (DeepSeek: 512 of 576).
  *
- *     out[h] = sum_j p_j * row_j[0 .. value_dim],  p = softmax_j(q_h . row_j / sqrt(dim)),  j <= token
+ *     out[h] = sum_j p_j * row_j[0 .. value_dim],  p = softmax_j(q_h . row_j / sqrt(dim)),  j <=
+ * token
  *
- * Computed in fp32 by online softmax (Milakov and Gimelshein 2018) over tiles of consecutive tokens. Tiles,
- * lanes and the order of all sums depend on positions and dim alone, so that two runs over the same bytes
- * agree bit for bit, however a prompt was cut into chunks and wherever the rows came from.
+ * Computed in fp32 by online softmax (Milakov and Gimelshein 2018) over tiles of consecutive
+ * tokens. Tiles, lanes and the order of all sums depend on positions and dim alone, so that two
+ * runs over the same bytes agree bit for bit, however a prompt was cut into chunks and wherever the
+ * rows came from.
  */
 #ifndef DUALPATH_HW_ATTENTION_H
 #define DUALPATH_HW_ATTENTION_H
@@ -67,13 +69,13 @@ void attention_reference(const struct attention *a, uint64_t chain_id, uint32_t 
                          struct attention_scratch *s);
 
 /*
- * How far two fp32 evaluations over context_tok rows may lie apart, whatever the order of their sums.
- * Rounding errors of a sum of m terms grow like lambda sqrt(m) u (Higham and Mary 2019, A New Approach to
- * Probabilistic Rounding Error Analysis; u = 2^-24; with lambda = 10 the bound fails with probability
- * 2 exp(-50)). |q|, |row| <= 1: a score is off by lambda sqrt(dim) u * dim / sqrt(dim) = lambda u dim, and its
- * probability by twice that (itself and the denominator). The weighted sum and its denominator add lambda u
- * sqrt(2 n) each: n additions and as many rescalings. exp and the rest add less than 32 u. The bound holds
- * for each of the two.
+ * How far two fp32 evaluations over context_tok rows may lie apart, whatever the order of their
+ * sums. Rounding errors of a sum of m terms grow like lambda sqrt(m) u (Higham and Mary 2019, A New
+ * Approach to Probabilistic Rounding Error Analysis; u = 2^-24; with lambda = 10 the bound fails
+ * with probability 2 exp(-50)). |q|, |row| <= 1: a score is off by lambda sqrt(dim) u * dim /
+ * sqrt(dim) = lambda u dim, and its probability by twice that (itself and the denominator). The
+ * weighted sum and its denominator add lambda u sqrt(2 n) each: n additions and as many rescalings.
+ * exp and the rest add less than 32 u. The bound holds for each of the two.
  */
 double attention_tolerance(const struct attention *a, uint32_t context_tok);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The CUDA kernels on a machine without a GPU: the very source, included as C, on threads of the CPU (few
- * lanes and warps), compared with the content function and the reference of hw/attention.h. What this
- * cannot show is what nvcc makes of it; that is the device test's part.
+ * The CUDA kernels on a machine without a GPU: the very source, included as C, on threads of the
+ * CPU (few lanes and warps), compared with the content function and the reference of
+ * hw/attention.h. What this cannot show is what nvcc makes of it; that is the device test's part.
  */
 #include <check.h>
 #include <math.h>
@@ -41,9 +41,9 @@ static float shuffle_xor(float x, int distance)
 
 #define __global__
 #define __device__
-#define __shared__                          static
-#define __syncthreads()                     sync_threads()
-#define __shfl_xor_sync(mask, x, distance)  shuffle_xor(x, distance)
+#define __shared__                         static
+#define __syncthreads()                    sync_threads()
+#define __shfl_xor_sync(mask, x, distance) shuffle_xor(x, distance)
 
 #include "hw/kernels/attention_params.h"
 
@@ -99,8 +99,8 @@ struct shape {
     uint32_t block_tok, dim, heads, cached, n_tok;
 };
 
-static const struct shape shapes[] = {{1, 1, 1, 0, 3},    {4, 3, 2, 5, 6},    {16, 9, 1, 16, 3},
-                                      {8, 36, 3, 37, 4},  {64, 72, 2, 90, 2}, {16, 576, 1, 40, 2},
+static const struct shape shapes[] = {{1, 1, 1, 0, 3},   {4, 3, 2, 5, 6},    {16, 9, 1, 16, 3},
+                                      {8, 36, 3, 37, 4}, {64, 72, 2, 90, 2}, {16, 576, 1, 40, 2},
                                       {4, 1024, 1, 8, 1}};
 #define N_SHAPES (sizeof(shapes) / sizeof(shapes[0]))
 #define LAYERS   2u
