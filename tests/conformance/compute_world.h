@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A small process with engines on real time: loop, memories, workers, barrier, one kernel. Fails the test
- * when a run takes longer than the watchdog's patience. */
-#ifndef DUALPATH_TESTS_HW_COMPUTE_WORLD_H
-#define DUALPATH_TESTS_HW_COMPUTE_WORLD_H
+/* A small process with engines on real time: loop, memories, workers, barrier, one kernel. Fails
+ * the test when a run takes longer than the watchdog's patience. */
+#ifndef DUALPATH_TESTS_COMPUTE_WORLD_H
+#define DUALPATH_TESTS_COMPUTE_WORLD_H
 
 #include "hw/compute_cpu.h"
+#include "hw/compute_cuda.h"
 
 #define WORLD_LAYERS    4u
 #define WORLD_BLOCK_TOK 8u
@@ -23,10 +24,15 @@ struct world {
     struct hw_faults faults;
     struct attention attention;
     struct compute_cpu cpu;
+    struct compute_cuda *cuda;
+    struct attention_kernel *kernel; /* of one of these */
     struct hw_compute hc;
     struct loop_timer watchdog;
     uint32_t pending; /* completions to wait for */
 };
+
+/* The kernel of the worlds to come: "cpu" (default) or "cuda". */
+extern const char *world_kernel;
 
 /* Options to change before world_init() are those of the config; defaults check everything. */
 struct hw_compute_config world_config(void);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "hw_compute_world.h"
+#include "compute_world.h"
 
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/units.h"
 
 #define PATIENCE_NS (60 * NS_PER_S)
+
+const char *world_kernel = "cpu";
 
 static void bark(struct loop_timer *t)
 {
@@ -40,6 +43,20 @@ static void init_memory(struct world *w, uint32_t n_nodes, uint32_t n_gpus)
     w->map = (struct memory_map){.nodes = w->nodes, .n_nodes = n_nodes};
 }
 
+static void init_kernel(struct world *w, const struct hw_compute_config *config)
+{
+    struct err e = ERR_INIT;
+    int rc;
+    if (strcmp(world_kernel, "cuda") == 0) {
+        rc = compute_cuda_new(&w->attention, config, &w->map, &w->cuda, &e);
+        w->kernel = rc ? NULL : compute_cuda_kernel(w->cuda);
+    } else {
+        rc = compute_cpu_init(&w->cpu, &w->attention, hw_compute_slots(config, &w->map), &e);
+        w->kernel = &w->cpu.kernel;
+    }
+    ck_assert_msg(rc == 0, "%s", e.text);
+}
+
 void world_init(struct world *w, const struct hw_compute_config *config)
 {
     struct err e = ERR_INIT;
@@ -54,10 +71,9 @@ void world_init(struct world *w, const struct hw_compute_config *config)
     ck_assert_int_eq(work_pool_init(&w->pool, &w->loop, &w->driver, 2, &e), 0);
     ep_barrier_local_init(&w->barrier, &w->loop);
     init_memory(w, config->prefill_nodes + config->decode_nodes, config->gpus_per_node);
-    ck_assert_int_eq(
-        compute_cpu_init(&w->cpu, &w->attention, hw_compute_slots(config, &w->map), &e), 0);
+    init_kernel(w, config);
     struct hw_compute_parts parts = {&w->loop, &w->pool, &w->barrier.barrier, &w->map, &w->faults};
-    ck_assert_int_eq(hw_compute_init(&w->hc, config, &parts, &w->attention, &w->cpu.kernel, &e), 0);
+    ck_assert_int_eq(hw_compute_init(&w->hc, config, &parts, &w->attention, w->kernel, &e), 0);
     loop_timer_init(&w->watchdog, bark);
 }
 
@@ -102,6 +118,7 @@ void world_done(struct world *w)
     } while (!hw_compute_idle(&w->hc));
     hw_compute_done(&w->hc);
     compute_cpu_done(&w->cpu);
+    compute_cuda_free(w->cuda);
     ep_barrier_local_done(&w->barrier);
     work_pool_done(&w->pool);
     for (uint32_t n = 0; n < w->n_nodes; n++) {
