@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Attention on the CPU, in the HBM regions of this process (host memory): bit for bit the reference. */
+/* Attention on the CPU, in the HBM regions of this process (host memory): bit for bit the
+ * reference. */
 #ifndef DUALPATH_HW_COMPUTE_CPU_H
 #define DUALPATH_HW_COMPUTE_CPU_H
 

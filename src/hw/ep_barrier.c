@@ -47,8 +47,8 @@ static struct ep_barrier_local *local_of(struct ep_barrier *b)
     return container_of(b, struct ep_barrier_local, barrier);
 }
 
-/* Members may arrive for the next phase from inside released(); those whose turn is still to come count as
- * waiting until then, so that nothing makes them arrive twice. */
+/* Members may arrive for the next phase from inside released(); those whose turn is still to come
+ * count as waiting until then, so that nothing makes them arrive twice. */
 static void release_all(struct meeting *mt)
 {
     uint64_t sum = mt->sum;
@@ -73,7 +73,7 @@ static void release_all(struct meeting *mt)
 
 static void call_missing(struct meeting *mt)
 {
-    list_for_each_safe(pos, tmp, &mt->members) {
+    list_for_each_safe (pos, tmp, &mt->members) {
         struct ep_member *m = container_of(pos, struct ep_member, node);
         if (!m->waiting && m->called && !m->was_called) {
             m->was_called = true;
@@ -94,7 +94,7 @@ static void meet(struct loop_timer *t)
 
 static struct meeting *find_meeting(struct ep_barrier_local *b, const struct ep_member *m)
 {
-    list_for_each(pos, &b->meetings) {
+    list_for_each (pos, &b->meetings) {
         struct meeting *mt = container_of(pos, struct meeting, node);
         if (mt->side == m->side && mt->group == m->group) {
             return mt;
@@ -120,7 +120,7 @@ static struct meeting *new_meeting(struct ep_barrier_local *b, const struct ep_m
 
 static bool rank_taken(const struct meeting *mt, uint32_t rank)
 {
-    list_for_each(pos, &mt->members) {
+    list_for_each (pos, &mt->members) {
         if (container_of(pos, struct ep_member, node)->rank == rank) {
             return true;
         }

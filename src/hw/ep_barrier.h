@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What keeps the engines of an expert-parallel group in step: a barrier that also adds up a number. Where
- * a real group would exchange tokens between experts, the engines of ours meet here.
+ * What keeps the engines of an expert-parallel group in step: a barrier that also adds up a number.
+ * Where a real group would exchange tokens between experts, the engines of ours meet here.
  *
- * A group is a set of members, one per engine. Members arrive; when all have, each gets released() from the
- * event loop with the sum of what they brought, and the next phase begins. A member that has not arrived
- * while others wait gets called() once per phase, if it has one: idle members come when they are called.
+ * A group is a set of members, one per engine. Members arrive; when all have, each gets released()
+ * from the event loop with the sum of what they brought, and the next phase begins. A member that
+ * has not arrived while others wait gets called() once per phase, if it has one: idle members come
+ * when they are called.
  *
- * In-process implementation: ep_barrier_local, for groups whose engines all live in this process. A group
- * that spans processes takes an implementation of the same table that sends `arrive` to the process of rank
- * 0 and gets `called` and `released` back, as messages of the control plane: phases are numbered so that
- * both sides can check that they talk of the same one.
+ * In-process implementation: ep_barrier_local, for groups whose engines all live in this process. A
+ * group that spans processes takes an implementation of the same table that sends `arrive` to the
+ * process of rank 0 and gets `called` and `released` back, as messages of the control plane: phases
+ * are numbered so that both sides can check that they talk of the same one.
  */
 #ifndef DUALPATH_HW_EP_BARRIER_H
 #define DUALPATH_HW_EP_BARRIER_H
@@ -55,7 +56,8 @@ struct ep_barrier {
 
 int ep_attach(struct ep_barrier *b, struct ep_member *m);
 
-/* Nothing comes to m after this; not from inside released() or called(). A group that has lost a member never meets again. */
+/* Nothing comes to m after this; not from inside released() or called(). A group that has lost a
+ * member never meets again. */
 void ep_detach(struct ep_barrier *b, struct ep_member *m);
 
 /* m must not be waiting. released() comes from the loop, never from inside. */

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The compute port on real machines: what all kernels (CPU, CUDA) have in common. Every engine whose
- * node's memory is in this process gets a state machine here; the attention itself runs on the worker
- * threads of a pool, one work item per engine at a time.
+ * The compute port on real machines: what all kernels (CPU, CUDA) have in common. Every engine
+ * whose node's memory is in this process gets a state machine here; the attention itself runs on
+ * the worker threads of a pool, one work item per engine at a time.
  *
- * Forward, for each layer: wait for the layer to be fed and for the EP group (ep_barrier), then for each
- * item: [compare the KV that was loaded with the content function,] write the KV of the new tokens into
- * HBM, attend, compare outputs with the reference. progress() after each layer, done() after the group has
- * met once more behind the last.
+ * Forward, for each layer: wait for the layer to be fed and for the EP group (ep_barrier), then for
+ * each item: [compare the KV that was loaded with the content function,] write the KV of the new
+ * tokens into HBM, attend, compare outputs with the reference. progress() after each layer, done()
+ * after the group has met once more behind the last.
  *
- * Decode step: meet the group, then for each sequence and layer: write the KV of the token before, attend,
- * compare; in its first step also compare all KV that was admitted. Tokens count, and notify() comes, when
- * the group has met again. A group in which nobody has a sequence rests.
+ * Decode step: meet the group, then for each sequence and layer: write the KV of the token before,
+ * attend, compare; in its first step also compare all KV that was admitted. Tokens count, and
+ * notify() comes, when the group has met again. A group in which nobody has a sequence rests.
  *
- * What does not agree ends the forward, or the sequence, with -EBADMSG, and hw_faults gets a text that
- * names engine, request, layer and token. Such an engine still meets its group, so that nobody hangs.
+ * What does not agree ends the forward, or the sequence, with -EBADMSG, and hw_faults gets a text
+ * that names engine, request, layer and token. Such an engine still meets its group, so that nobody
+ * hangs.
  *
- * Closing: hw_compute_stop(), run the loop until hw_compute_idle(), then free. The pool should not be that
- * of the transports: copies would wait behind attention.
+ * Closing: hw_compute_stop(), run the loop until hw_compute_idle(), then free. The pool should not
+ * be that of the transports: copies would wait behind attention.
  */
 #ifndef DUALPATH_HW_HW_COMPUTE_H
 #define DUALPATH_HW_HW_COMPUTE_H
@@ -41,8 +42,9 @@ struct hw_compute_config {
 struct attention_kernel;
 struct attention_kernel_ops {
     const char *name;
-    /* On a worker thread, one call per slot at a time: writes the KV of the new tokens into t->kv and their
-     * outputs into ret_out [n_tok][heads][value_dim]. 0, or negative errno with e filled. */
+    /* On a worker thread, one call per slot at a time: writes the KV of the new tokens into t->kv
+     * and their outputs into ret_out [n_tok][heads][value_dim]. 0, or negative errno with e filled.
+     */
     int (*attend)(struct attention_kernel *k, uint32_t slot, const struct attention_task *t,
                   float *ret_out, struct err *e);
 };
@@ -106,11 +108,12 @@ struct hw_compute {
 };
 
 /*
- * All pointers outlive it. An engine is here if map has its node's memory. 0, -EINVAL (counts that do not
- * go together, no engine here) or -ENOMEM.
+ * All pointers outlive it. An engine is here if map has its node's memory. 0, -EINVAL (counts that
+ * do not go together, no engine here) or -ENOMEM.
  *
- * The port's calls then return -EINVAL for an engine that is not here or busy, or a forward without the
- * right group and rank; -EFAULT for KV that does not lie in the engine's HBM; -ESHUTDOWN after stop.
+ * The port's calls then return -EINVAL for an engine that is not here or busy, or a forward without
+ * the right group and rank; -EFAULT for KV that does not lie in the engine's HBM; -ESHUTDOWN after
+ * stop.
  */
 struct hw_compute_parts {
     struct loop *loop;
@@ -124,7 +127,8 @@ int hw_compute_init(struct hw_compute *hc, const struct hw_compute_config *confi
                     struct attention_kernel *kernel, struct err *e);
 void hw_compute_done(struct hw_compute *hc); /* idle */
 
-/* Forwards end with -ECANCELED, sequences are dropped without a word; both stay untouched once idle. */
+/* Forwards end with -ECANCELED, sequences are dropped without a word; both stay untouched once
+ * idle. */
 void hw_compute_stop(struct hw_compute *hc);
 bool hw_compute_idle(const struct hw_compute *hc);
 

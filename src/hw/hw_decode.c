@@ -61,7 +61,7 @@ static int step_sequence(struct hw_engine *e, const struct compute_sequence *s)
 static void run_step(struct work *w)
 {
     struct hw_engine *e = container_of(w, struct hw_engine, work);
-    list_for_each(pos, &e->active) {
+    list_for_each (pos, &e->active) {
         struct compute_sequence *s = sequence_of(pos);
         state_of(s)->status = step_sequence(e, s);
     }
@@ -89,7 +89,7 @@ static void tell(struct hw_engine *e, struct compute_sequence *s)
 static void count_step(struct hw_engine *e)
 {
     e->stepped = false;
-    list_for_each_safe(pos, tmp, &e->active) {
+    list_for_each_safe (pos, tmp, &e->active) {
         struct compute_sequence *s = sequence_of(pos);
         s->status = state_of(s)->status;
         s->steps_done += s->status == 0;

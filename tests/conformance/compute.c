@@ -7,90 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute_world.h"
+#include "compute_requests.h"
 #include "hw/cuda_probe.h"
-
-/* Forwards */
-
-struct fwd {
-    struct compute_forward f;
-    struct world *w;
-    struct compute_item items[3];
-    uint32_t n_done, n_progress;
-    uint32_t seen[WORLD_LAYERS + 1]; /* layers_done at each progress() */
-    uint32_t step;                   /* by which notify_at is raised */
-};
-
-static void fwd_done(struct compute_forward *f)
-{
-    struct fwd *x = container_of(f, struct fwd, f);
-    x->n_done++;
-    world_one_less(x->w);
-}
-
-static void fwd_progress(struct compute_forward *f)
-{
-    struct fwd *x = container_of(f, struct fwd, f);
-    ck_assert_uint_eq(x->n_done, 0);
-    ck_assert_uint_le(x->n_progress, WORLD_LAYERS);
-    x->seen[x->n_progress++] = f->layers_done;
-    f->notify_at = f->layers_done + x->step;
-}
-
-/* A forward of prefill engine (0, rank) with n_items items in spans of their own. */
-static void fwd_init(struct fwd *x, struct world *w, uint32_t rank, uint32_t n_items)
-{
-    *x = (struct fwd){.w = w, .step = 1};
-    for (uint32_t i = 0; i < n_items; i++) {
-        x->items[i] = (struct compute_item){.request = 100 * rank + i,
-                                            .cached_tok = 16 * i,
-                                            .new_tok = 70 + i,
-                                            .kv = world_kv(w, 1000 + 10 * rank + i, i)};
-    }
-    x->f = (struct compute_forward){.group = rank / w->hc.config.prefill_ep_gpus,
-                                    .rank = rank % w->hc.config.prefill_ep_gpus,
-                                    .engine = rank,
-                                    .items = x->items,
-                                    .n_items = n_items,
-                                    .layers_total = WORLD_LAYERS,
-                                    .layers_ready = WORLD_LAYERS,
-                                    .progress = fwd_progress,
-                                    .notify_at = 1,
-                                    .done = fwd_done};
-}
-
-static void bring_cached(struct fwd *x, uint32_t layer)
-{
-    for (uint32_t i = 0; i < x->f.n_items; i++) {
-        world_bring(x->w, 0, x->f.engine, &x->items[i].kv, layer, x->items[i].cached_tok);
-    }
-}
-
-static void bring_all_cached(struct fwd *x)
-{
-    for (uint32_t layer = 0; layer < WORLD_LAYERS; layer++) {
-        bring_cached(x, layer);
-    }
-}
-
-static int submit(struct fwd *x)
-{
-    int rc = compute_forward(&x->w->hc.port, &x->f);
-    x->w->pending += rc == 0;
-    return rc;
-}
-
-static void check_done_well(const struct fwd *x)
-{
-    ck_assert_uint_eq(x->n_done, 1);
-    ck_assert_msg(x->f.status == 0, "%s", x->w->faults.last.text);
-    ck_assert_uint_eq(x->f.layers_done, WORLD_LAYERS);
-    ck_assert(x->f.submit_ns <= x->f.start_ns && x->f.start_ns <= x->f.done_ns);
-    for (uint32_t i = 0; i < x->f.n_items; i++) {
-        world_check_kv(x->w, 0, x->f.engine, &x->items[i].kv,
-                       x->items[i].cached_tok + x->items[i].new_tok);
-    }
-}
 
 START_TEST(test_forward_of_a_group)
 {
@@ -100,15 +18,15 @@ START_TEST(test_forward_of_a_group)
     world_init(&w, &config);
     fwd_init(&a, &w, 0, 3);
     fwd_init(&b, &w, 1, 0); /* nothing to do, but in step */
-    bring_all_cached(&a);
-    ck_assert_int_eq(submit(&a), 0);
+    fwd_bring_all_cached(&a);
+    ck_assert_int_eq(fwd_submit(&a), 0);
     world_run_for_ms(&w, 20);
     ck_assert_uint_eq(a.f.layers_done, 0); /* its group is not complete */
-    ck_assert_int_eq(submit(&b), 0);
+    ck_assert_int_eq(fwd_submit(&b), 0);
     ck_assert_uint_eq(a.n_done + b.n_done, 0); /* never inline */
     world_run(&w);
-    check_done_well(&a);
-    check_done_well(&b);
+    fwd_check_done_well(&a);
+    fwd_check_done_well(&b);
     ck_assert_double_gt(a.f.attention_ns, 0);
     ck_assert_double_eq(b.f.attention_ns, 0);
     ck_assert_uint_eq(a.n_progress, WORLD_LAYERS);
@@ -134,9 +52,9 @@ START_TEST(test_no_layer_before_it_is_fed)
     fwd_init(&a, &w, 0, 3);
     fwd_init(&b, &w, 1, 2);
     a.f.layers_ready = 0;
-    bring_all_cached(&b);
-    ck_assert_int_eq(submit(&a), 0);
-    ck_assert_int_eq(submit(&b), 0);
+    fwd_bring_all_cached(&b);
+    ck_assert_int_eq(fwd_submit(&a), 0);
+    ck_assert_int_eq(fwd_submit(&b), 0);
     for (uint32_t layer = 0; layer < WORLD_LAYERS; layer++) {
         while (a.f.layers_done < layer || b.f.layers_done < layer) {
             world_run_for_ms(&w, 1);
@@ -144,12 +62,37 @@ START_TEST(test_no_layer_before_it_is_fed)
         world_run_for_ms(&w, 20);
         ck_assert_uint_eq(a.f.layers_done, layer);
         ck_assert_uint_eq(b.f.layers_done, layer); /* fed in full, but in step */
-        bring_cached(&a, layer);
+        fwd_bring_cached(&a, layer);
         compute_feed(&w.hc.port, &a.f, layer + 1);
     }
     world_run(&w);
-    check_done_well(&a);
-    check_done_well(&b);
+    fwd_check_done_well(&a);
+    fwd_check_done_well(&b);
+    world_done(&w);
+}
+END_TEST
+
+/* Each is fed its next layer from inside the other's progress(), one of them with nothing to do. */
+START_TEST(test_fed_from_progress)
+{
+    struct world w;
+    struct fwd a, b;
+    struct hw_compute_config config = world_config();
+    world_init(&w, &config);
+    fwd_init(&a, &w, 0, _i & 1 ? 2 : 0);
+    fwd_init(&b, &w, 1, _i & 2 ? 2 : 0);
+    a.f.layers_ready = b.f.layers_ready = 1;
+    a.feeds = &b;
+    b.feeds = &a;
+    fwd_bring_all_cached(&a);
+    fwd_bring_all_cached(&b);
+    ck_assert_int_eq(fwd_submit(&a), 0);
+    ck_assert_int_eq(fwd_submit(&b), 0);
+    world_run(&w);
+    fwd_check_done_well(&a);
+    fwd_check_done_well(&b);
+    ck_assert_uint_eq(a.n_progress, WORLD_LAYERS);
+    ck_assert_uint_eq(b.n_progress, WORLD_LAYERS);
     world_done(&w);
 }
 END_TEST
@@ -165,8 +108,8 @@ START_TEST(test_progress_marks)
     a.f.notify_at = 2;
     a.step = 2;
     b.f.notify_at = WORLD_LAYERS;
-    ck_assert_int_eq(submit(&a), 0);
-    ck_assert_int_eq(submit(&b), 0);
+    ck_assert_int_eq(fwd_submit(&a), 0);
+    ck_assert_int_eq(fwd_submit(&b), 0);
     world_run(&w);
     ck_assert_uint_eq(a.n_progress, 2);
     ck_assert_uint_eq(a.seen[0], 2);
@@ -187,16 +130,16 @@ static void run_with_wrong_byte(bool verify_kv, const char *wanted)
     world_init(&w, &config);
     fwd_init(&a, &w, 0, 3);
     fwd_init(&b, &w, 1, 1);
-    bring_all_cached(&a);
+    fwd_bring_all_cached(&a);
     uint64_t at = kv_row_offset(&w.attention.content.layout, 9, 2) + 4 * 5 + 3;
     world_at(&w, 0, 0, &a.items[1].kv)[at] ^= 0x40; /* a bit of an exponent */
-    ck_assert_int_eq(submit(&a), 0);
-    ck_assert_int_eq(submit(&b), 0);
+    ck_assert_int_eq(fwd_submit(&a), 0);
+    ck_assert_int_eq(fwd_submit(&b), 0);
     world_run(&w);
     ck_assert_uint_eq(a.n_done, 1);
     ck_assert_int_eq(a.f.status, -EBADMSG);
     ck_assert_uint_eq(a.f.layers_done, 2); /* the layers before were right */
-    check_done_well(&b);
+    fwd_check_done_well(&b);
     ck_assert_uint_eq(w.faults.n, 1);
     ck_assert_msg(strstr(w.faults.last.text, wanted) != NULL, "%s\nwanted: %s", w.faults.last.text,
                   wanted);
@@ -231,8 +174,8 @@ START_TEST(test_late_bytes)
     stale.chain_id = 4;
     world_bring_all(&w, 0, 0, &stale, a.items[2].cached_tok);
     world_bring_all(&w, 0, 0, &a.items[1].kv, a.items[1].cached_tok);
-    ck_assert_int_eq(submit(&a), 0);
-    ck_assert_int_eq(submit(&b), 0);
+    ck_assert_int_eq(fwd_submit(&a), 0);
+    ck_assert_int_eq(fwd_submit(&b), 0);
     world_run(&w);
     ck_assert_int_eq(a.f.status, -EBADMSG);
     ck_assert_ptr_nonnull(
@@ -250,11 +193,11 @@ START_TEST(test_sampling)
     world_init(&w, &config);
     fwd_init(&a, &w, 0, 3);
     fwd_init(&b, &w, 1, 0);
-    bring_all_cached(&a);
-    ck_assert_int_eq(submit(&a), 0);
-    ck_assert_int_eq(submit(&b), 0);
+    fwd_bring_all_cached(&a);
+    ck_assert_int_eq(fwd_submit(&a), 0);
+    ck_assert_int_eq(fwd_submit(&b), 0);
     world_run(&w);
-    check_done_well(&a);
+    fwd_check_done_well(&a);
     /* Of 852 (token, layer): binomial, six standard deviations are 53. */
     ck_assert_uint_ge(w.hc.counts.outputs_checked, 85 - 53);
     ck_assert_uint_le(w.hc.counts.outputs_checked, 85 + 53);
@@ -270,22 +213,22 @@ START_TEST(test_refused_forwards)
     world_init(&w, &config);
     fwd_init(&a, &w, 0, 1);
     a.f.engine = 2; /* there are two */
-    ck_assert_int_eq(submit(&a), -EINVAL);
+    ck_assert_int_eq(fwd_submit(&a), -EINVAL);
     fwd_init(&a, &w, 0, 1);
     a.f.rank = 1; /* engine 0 has rank 0 */
-    ck_assert_int_eq(submit(&a), -EINVAL);
+    ck_assert_int_eq(fwd_submit(&a), -EINVAL);
     fwd_init(&a, &w, 0, 1);
     a.f.layers_total = WORLD_LAYERS + 1;
-    ck_assert_int_eq(submit(&a), -EINVAL);
+    ck_assert_int_eq(fwd_submit(&a), -EINVAL);
     fwd_init(&a, &w, 0, 1);
     a.items[0].kv = world_kv(&w, 1, WORLD_SPANS - 1);
     a.items[0].new_tok = WORLD_SPAN_TOK + 1;
-    ck_assert_int_eq(submit(&a), -EFAULT);
+    ck_assert_int_eq(fwd_submit(&a), -EFAULT);
     fwd_init(&a, &w, 0, 1);
     a.items[0].kv.hbm_offset_bytes = 2;
-    ck_assert_int_eq(submit(&a), -EFAULT);
+    ck_assert_int_eq(fwd_submit(&a), -EFAULT);
     fwd_init(&a, &w, 0, 1);
-    ck_assert_int_eq(submit(&a), 0);
+    ck_assert_int_eq(fwd_submit(&a), 0);
     struct fwd again = a;
     again.f.in_flight = false;
     ck_assert_int_eq(compute_forward(&w.hc.port, &again.f), -EINVAL); /* the engine is busy */
@@ -309,10 +252,10 @@ START_TEST(test_stop_while_computing)
     world_init(&w, &config);
     fwd_init(&a, &w, 0, 3);
     fwd_init(&b, &w, 1, 3);
-    bring_all_cached(&a);
-    bring_all_cached(&b);
-    ck_assert_int_eq(submit(&a), 0);
-    ck_assert_int_eq(submit(&b), 0);
+    fwd_bring_all_cached(&a);
+    fwd_bring_all_cached(&b);
+    ck_assert_int_eq(fwd_submit(&a), 0);
+    ck_assert_int_eq(fwd_submit(&b), 0);
     while (w.hc.n_working == 0) {
         world_run_for_ms(&w, 0);
     }
@@ -328,64 +271,6 @@ END_TEST
 
 /* Decoding */
 
-struct seq {
-    struct compute_sequence s;
-    struct world *w;
-    uint32_t total, n_notified, last_steps;
-    uint32_t marks[4]; /* values of notify_at, then total */
-    uint32_t n_marks;
-    struct seq *then; /* joins when this one gets its first notice */
-};
-
-static void join(struct seq *q);
-
-static void seq_notify(struct compute_sequence *s)
-{
-    struct seq *q = container_of(s, struct seq, s);
-    q->last_steps = s->steps_done;
-    if (s->status == 0) {
-        ck_assert_uint_lt(q->n_notified, q->n_marks);
-        ck_assert_uint_eq(s->steps_done, q->marks[q->n_notified]); /* on the mark, not near it */
-    }
-    q->n_notified++;
-    if (q->then && q->n_notified == 1) {
-        join(q->then);
-    }
-    if (s->status || s->steps_done == q->total) {
-        compute_leave(&q->w->hc.port, s);
-        world_one_less(q->w);
-    } else {
-        s->notify_at = q->marks[q->n_notified];
-    }
-}
-
-static void seq_init(struct seq *q, struct world *w, uint32_t gpu, uint32_t span, uint32_t context,
-                     uint32_t total)
-{
-    *q = (struct seq){.w = w, .total = total, .marks = {1, 5, total}, .n_marks = 3};
-    q->s = (struct compute_sequence){.engine = gpu,
-                                     .request = 10 * gpu + span,
-                                     .context_tok = context,
-                                     .kv = world_kv(w, 50 + 10 * gpu + span, span),
-                                     .notify_at = 1,
-                                     .notify = seq_notify};
-    world_bring_all(w, 1, gpu, &q->s.kv, context);
-    w->pending++;
-}
-
-static void join(struct seq *q)
-{
-    ck_assert_int_eq(compute_join(&q->w->hc.port, &q->s), 0);
-}
-
-static void check_decoded(const struct seq *q)
-{
-    ck_assert_msg(q->s.status == 0, "%s", q->w->faults.last.text);
-    ck_assert_uint_eq(q->n_notified, q->n_marks);
-    ck_assert_uint_eq(q->last_steps, q->total);
-    world_check_kv(q->w, 1, q->s.engine, &q->s.kv, q->s.context_tok + q->total);
-}
-
 START_TEST(test_decode_loop)
 {
     struct world w;
@@ -398,12 +283,12 @@ START_TEST(test_decode_loop)
     seq_init(&q[3], &w, 0, 2, 100, 6);
     q[0].then = &q[2];
     q[2].then = &q[3];
-    join(&q[0]);
-    join(&q[1]);
+    seq_join(&q[0]);
+    seq_join(&q[1]);
     ck_assert_uint_eq(q[0].n_notified, 0); /* never inline */
     world_run(&w);
     for (int i = 0; i < 4; i++) {
-        check_decoded(&q[i]);
+        seq_check(&q[i]);
     }
     /* Everybody gets a token per step; the first two begin together, so the longer counts the
      * steps. Engine 1 takes part in the ten of its sequence. */
@@ -417,9 +302,9 @@ START_TEST(test_decode_loop)
     ck_assert_uint_eq(w.hc.n_steps, 40);
     /* ...and wakes up again. */
     seq_init(&q[0], &w, 1, 3, 16, 7);
-    join(&q[0]);
+    seq_join(&q[0]);
     world_run(&w);
-    check_decoded(&q[0]);
+    seq_check(&q[0]);
     ck_assert_uint_eq(w.hc.n_steps, 47);
     world_done(&w);
 }
@@ -435,8 +320,8 @@ START_TEST(test_decode_wrong_admission)
     seq_init(&q[0], &w, 1, 0, 40, 20);
     seq_init(&q[1], &w, 1, 1, 40, 20);
     world_at(&w, 1, 1, &q[0].s.kv)[kv_row_offset(&w.attention.content.layout, 39, 3)] ^= 1;
-    join(&q[0]);
-    join(&q[1]);
+    seq_join(&q[0]);
+    seq_join(&q[1]);
     world_run(&w);
     ck_assert_int_eq(q[0].s.status, -EBADMSG);
     ck_assert_uint_eq(q[0].n_notified, 1);
@@ -445,7 +330,7 @@ START_TEST(test_decode_wrong_admission)
                                  "decode engine 1, request 10: KV of chain 60, block 4, layer 3, "
                                  "token 39: byte 0 is"));
     ck_assert_uint_eq(w.faults.n, 1);
-    check_decoded(&q[1]);
+    seq_check(&q[1]);
     world_done(&w);
 }
 END_TEST
@@ -469,7 +354,7 @@ START_TEST(test_decode_byte_goes_bad)
     world_init(&w, &config);
     seq_init(&q, &w, 0, 0, 40, 20);
     q.s.notify = notify_and_spoil;
-    join(&q);
+    seq_join(&q);
     world_run(&w);
     ck_assert_int_eq(q.s.status, -EBADMSG);
     ck_assert_uint_eq(q.last_steps, 5);
@@ -486,7 +371,7 @@ START_TEST(test_decode_outgrows_hbm)
     struct hw_compute_config config = world_config();
     world_init(&w, &config);
     seq_init(&q, &w, 0, WORLD_SPANS - 1, WORLD_SPAN_TOK - 3, 20);
-    join(&q);
+    seq_join(&q);
     world_run(&w);
     ck_assert_int_eq(q.s.status, -EFAULT);
     ck_assert_uint_eq(q.s.steps_done, 3);
@@ -507,7 +392,7 @@ START_TEST(test_stop_while_decoding)
     world_init(&w, &config);
     for (uint32_t i = 0; i < 2; i++) {
         seq_init(&q[i], &w, i, 0, 100, 100);
-        join(&q[i]);
+        seq_join(&q[i]);
     }
     while (w.hc.n_working == 0) {
         world_run_for_ms(&w, 0);
@@ -529,14 +414,14 @@ START_TEST(test_all_at_once)
     world_init(&w, &config);
     for (uint32_t i = 0; i < 4; i++) {
         seq_init(&q[i], &w, i, 0, 20 + 3 * i, 50 - i);
-        join(&q[i]);
+        seq_join(&q[i]);
     }
     for (uint32_t round = 0; round < 4; round++) {
         for (uint32_t i = 0; i < 4; i++) {
             fwd_init(&f[i], &w, i, (i + round) % 4);
             f[i].f.engine = i;
-            bring_all_cached(&f[i]);
-            ck_assert_int_eq(submit(&f[i]), 0);
+            fwd_bring_all_cached(&f[i]);
+            ck_assert_int_eq(fwd_submit(&f[i]), 0);
         }
         uint32_t done = 0;
         while (done < 4) {
@@ -544,12 +429,12 @@ START_TEST(test_all_at_once)
             done = f[0].n_done + f[1].n_done + f[2].n_done + f[3].n_done;
         }
         for (uint32_t i = 0; i < 4; i++) {
-            check_done_well(&f[i]);
+            fwd_check_done_well(&f[i]);
         }
     }
     world_run(&w);
     for (uint32_t i = 0; i < 4; i++) {
-        check_decoded(&q[i]);
+        seq_check(&q[i]);
     }
     ck_assert_uint_eq(w.faults.n, 0);
     world_done(&w);
@@ -578,6 +463,7 @@ static TCase *all_cases(bool exact)
     tcase_set_timeout(t, 90);
     tcase_add_test(t, test_forward_of_a_group);
     tcase_add_test(t, test_no_layer_before_it_is_fed);
+    tcase_add_loop_test(t, test_fed_from_progress, 0, 4);
     tcase_add_test(t, test_progress_marks);
     tcase_add_test(t, test_wrong_byte_seen_on_arrival);
     tcase_add_test(t, test_wrong_byte_seen_in_attention);

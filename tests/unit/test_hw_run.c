@@ -66,7 +66,7 @@ struct run {
     struct work_pool copies, computes;
     struct node_memory memory[N_NODES], *nodes[N_NODES];
     struct memory_map map;
-    char directory[64];
+    char directory[256];
     struct transport_mem transport;
     struct storage_uring storage;
     struct hw_dp dp;
@@ -161,7 +161,8 @@ static void init_ground(struct run *r)
 static void init_paths(struct run *r)
 {
     struct err e = ERR_INIT;
-    strcpy(r->directory, "/tmp/dualpath-run-XXXXXX");
+    const char *tmp = getenv("TMPDIR");
+    snprintf(r->directory, sizeof(r->directory), "%s/test_hw_run.XXXXXX", tmp ? tmp : "/tmp");
     ck_assert_ptr_nonnull(mkdtemp(r->directory));
     struct storage_options storage = {.directory = r->directory,
                                       .block_bytes = kv_full_block_bytes(&r->cluster.kv),

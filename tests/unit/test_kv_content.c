@@ -25,7 +25,8 @@ static void *need(size_t bytes)
     return p;
 }
 
-/* Numbers from an independent implementation of the generator (Python integers, struct and zlib). */
+/* Numbers from an independent implementation of the generator (Python integers, struct and zlib).
+ */
 START_TEST(test_frozen_values)
 {
     struct kv_content c = content(42, 4, 16, 5);
