@@ -65,7 +65,7 @@ struct compute_sequence {
 
     /* Set by the backend. */
     uint32_t steps_done; /* tokens generated since it joined */
-    int status;          /* negative errno: its steps failed; notify() comes at once, and it must leave */
+    int status; /* negative errno: its steps failed; notify() comes at once, and it must leave */
     bool joined;
     uint64_t private_words[6];
 };
