@@ -120,6 +120,9 @@ static void released(struct ep_member *m, uint64_t sum)
     if (e->stepped) {
         count_step(e);
     }
+    if (e->owner->stopping) {
+        return; /* from inside notify() */
+    }
     if (sum == 0) {
         e->resting = true;
         if (e->n_joining > 0) {

@@ -403,6 +403,34 @@ START_TEST(test_stop_while_decoding)
 }
 END_TEST
 
+static void notify_and_stop(struct compute_sequence *s)
+{
+    struct seq *q = container_of(s, struct seq, s);
+    seq_notify(s);
+    if (s->steps_done == 5) {
+        hw_compute_stop(&q->w->hc);
+        loop_stop(&q->w->loop);
+    }
+}
+
+START_TEST(test_stop_from_notify)
+{
+    struct world w;
+    struct seq q;
+    struct hw_compute_config config = world_config();
+    world_init(&w, &config);
+    seq_init(&q, &w, 0, 0, 40, 20);
+    q.s.notify = notify_and_stop;
+    seq_join(&q);
+    while (q.last_steps < 5) {
+        world_run_for_ms(&w, 1);
+    }
+    ck_assert(hw_compute_idle(&w.hc)); /* no step was begun after the stop */
+    world_done(&w);
+    ck_assert_uint_eq(q.last_steps, 5);
+}
+END_TEST
+
 /* Two groups of two, forward after forward, with decoding beside them. */
 START_TEST(test_all_at_once)
 {
@@ -478,6 +506,7 @@ static TCase *all_cases(bool exact)
     }
     tcase_add_test(t, test_decode_outgrows_hbm);
     tcase_add_test(t, test_stop_while_decoding);
+    tcase_add_test(t, test_stop_from_notify);
     tcase_add_test(t, test_all_at_once);
     tcase_add_test(t, test_bad_config);
     return t;
