@@ -32,6 +32,7 @@ int compute_join(struct compute_port *port, struct compute_sequence *s)
         return -EINVAL;
     }
     s->steps_done = 0;
+    s->status = 0;
     s->joined = true;
     int rc = port->ops->join(port, s);
     s->joined = rc == 0;

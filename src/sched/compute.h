@@ -18,10 +18,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Where the KV of a request lies, for backends that have bytes: its tokens from 0 on, laid out as
+ * datapath/kv_layout.h says, from this offset of the engine's HBM. The chain is that of its storage ops. */
+struct compute_kv {
+    uint64_t chain_id;
+    uint64_t hbm_offset_bytes;
+};
+
 struct compute_item {
     uint32_t request;
     uint32_t cached_tok; /* context before this chunk: hits and earlier chunks */
     uint32_t new_tok;    /* tokens of this chunk */
+    struct compute_kv kv;
 };
 
 struct compute_forward {
@@ -51,11 +59,13 @@ struct compute_sequence {
     uint32_t engine; /* decode engine, 0-based over all nodes */
     uint32_t request;
     uint32_t context_tok; /* tokens of KV when it joins */
+    struct compute_kv kv;
     uint32_t notify_at; /* notify() once steps_done >= notify_at; the callee raises it or leaves */
     void (*notify)(struct compute_sequence *s);
 
     /* Set by the backend. */
     uint32_t steps_done; /* tokens generated since it joined */
+    int status; /* negative errno: its steps failed; notify() comes at once, and it must leave */
     bool joined;
     uint64_t private_words[6];
 };

@@ -185,6 +185,11 @@ static void finish(struct decode_request *r)
 static void stepped(struct compute_sequence *s)
 {
     struct decode_request *r = container_of(s, struct decode_request, sequence);
+    if (s->status) {
+        compute_leave(r->owner->node.ports.compute, s);
+        node_fault(&r->owner->node, r->start.r.request, s->status, "decode");
+        return;
+    }
     uint32_t block = kv_of(r)->block_tok;
     uint32_t context = r->start.r.prompt_tok + s->steps_done;
     if (context % block == 0) {
@@ -205,11 +210,13 @@ static void decode(struct decode_request *r)
 {
     struct node *n = &r->owner->node;
     uint32_t first_decode_engine = (n->id - n->cluster->prefill_nodes) * n->cluster->gpus_per_node;
-    r->sequence = (struct compute_sequence){.engine = first_decode_engine + r->start.decode_gpu,
-                                            .request = r->start.r.request,
-                                            .context_tok = r->start.r.prompt_tok,
-                                            .notify_at = next_mark(r, 0),
-                                            .notify = stepped};
+    r->sequence =
+        (struct compute_sequence){.engine = first_decode_engine + r->start.decode_gpu,
+                                  .request = r->start.r.request,
+                                  .context_tok = r->start.r.prompt_tok,
+                                  .kv = {r->start.r.session, place(r, DP_HBM).offset_bytes},
+                                  .notify_at = next_mark(r, 0),
+                                  .notify = stepped};
     int rc = compute_join(n->ports.compute, &r->sequence);
     if (rc) {
         node_fault(n, r->start.r.request, rc, "decode");

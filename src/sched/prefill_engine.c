@@ -330,8 +330,10 @@ static void take(struct prefill_engine *e, struct prefill_request *r, uint32_t n
     r->chunk_tok = new_tok;
     r->computing = true;
     r->stored = false;
-    e->items[e->n_batch] =
-        (struct compute_item){r->start.r.request, r->start.r.hit_tok + r->done_tok, new_tok};
+    e->items[e->n_batch] = (struct compute_item){.request = r->start.r.request,
+                                                 .cached_tok = r->start.r.hit_tok + r->done_tok,
+                                                 .new_tok = new_tok,
+                                                 .kv = {r->start.r.session, span_offset(r)}};
     e->batch[e->n_batch++] = r;
     e->owner->n_chunks++;
 }

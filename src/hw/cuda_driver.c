@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "hw/cuda_driver.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#define LIBRARY "libcuda.so.1"
+
+struct entry {
+    const char *symbol;
+    int version; /* of the driver API that the type in struct cuda_api is of */
+    size_t slot;
+};
+
+static const struct entry entries[] = {
+    {"cuGetErrorName", 6000, offsetof(struct cuda_api, error_name)},
+    {"cuInit", 2000, offsetof(struct cuda_api, init)},
+    {"cuDriverGetVersion", 2020, offsetof(struct cuda_api, driver_version)},
+    {"cuDeviceGetCount", 2000, offsetof(struct cuda_api, device_count)},
+    {"cuDeviceGet", 2000, offsetof(struct cuda_api, device_get)},
+    {"cuDeviceGetName", 2000, offsetof(struct cuda_api, device_name)},
+    {"cuDeviceGetAttribute", 2000, offsetof(struct cuda_api, device_attribute)},
+    {"cuDevicePrimaryCtxRetain", 7000, offsetof(struct cuda_api, context_retain)},
+    {"cuDevicePrimaryCtxRelease", 11000, offsetof(struct cuda_api, context_release)},
+    {"cuCtxSetCurrent", 4000, offsetof(struct cuda_api, context_set)},
+    {"cuModuleLoadData", 2000, offsetof(struct cuda_api, module_load)},
+    {"cuModuleUnload", 2000, offsetof(struct cuda_api, module_unload)},
+    {"cuModuleGetFunction", 2000, offsetof(struct cuda_api, module_function)},
+    {"cuMemAlloc", 3020, offsetof(struct cuda_api, alloc)},
+    {"cuMemFree", 3020, offsetof(struct cuda_api, free)},
+    {"cuMemHostAlloc", 2020, offsetof(struct cuda_api, host_alloc)},
+    {"cuMemFreeHost", 2000, offsetof(struct cuda_api, host_free)},
+    {"cuMemsetD16", 3020, offsetof(struct cuda_api, set16)},
+    {"cuMemcpyHtoD", 3020, offsetof(struct cuda_api, to_gpu_now)},
+    {"cuMemcpyDtoH", 3020, offsetof(struct cuda_api, from_gpu_now)},
+    {"cuMemcpyHtoDAsync", 3020, offsetof(struct cuda_api, to_gpu)},
+    {"cuMemcpyDtoHAsync", 3020, offsetof(struct cuda_api, from_gpu)},
+    {"cuMemcpy2DAsync", 3020, offsetof(struct cuda_api, copy_2d)},
+    {"cuStreamCreate", 2000, offsetof(struct cuda_api, stream_create)},
+    {"cuStreamSynchronize", 2000, offsetof(struct cuda_api, stream_wait)},
+    {"cuStreamDestroy", 4000, offsetof(struct cuda_api, stream_destroy)},
+    {"cuEventCreate", 2000, offsetof(struct cuda_api, event_create)},
+    {"cuEventRecord", 2000, offsetof(struct cuda_api, event_record)},
+    {"cuEventElapsedTime", 2000, offsetof(struct cuda_api, event_ms)},
+    {"cuEventDestroy", 4000, offsetof(struct cuda_api, event_destroy)},
+    {"cuLaunchKernel", 4000, offsetof(struct cuda_api, launch)},
+};
+
+int cuda_check(const struct cuda_api *api, CUresult result, const char *what, struct err *e)
+{
+    if (result == CUDA_SUCCESS) {
+        return 0;
+    }
+    const char *name = NULL;
+    if (!api->error_name || api->error_name(result, &name) != CUDA_SUCCESS) {
+        name = "unknown error";
+    }
+    return err_set(e, result == CUDA_ERROR_OUT_OF_MEMORY ? -ENOMEM : -EIO, "CUDA: %s: %s (%d)",
+                   what, name, (int)result);
+}
+
+static int resolve(struct cuda_api *api, struct err *e)
+{
+    PFN_cuGetProcAddress_v12000 get;
+    void *address = dlsym(api->library, "cuGetProcAddress_v2");
+    if (!address) {
+        return err_set(e, -ENODEV,
+                       "the CUDA driver is too old: " LIBRARY
+                       " has no cuGetProcAddress_v2 (CUDA 12 or later is needed)");
+    }
+    memcpy(&get, &address, sizeof(get)); /* ISO C has no cast from an object to a function */
+    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+        void *found = NULL;
+        CUresult rc =
+            get(entries[i].symbol, &found, entries[i].version, CU_GET_PROC_ADDRESS_DEFAULT, NULL);
+        if (rc != CUDA_SUCCESS || !found) {
+            return err_set(e, -ENODEV, "the CUDA driver has no %s of version %d (error %d)",
+                           entries[i].symbol, entries[i].version, (int)rc);
+        }
+        memcpy((char *)api + entries[i].slot, &found, sizeof(found));
+    }
+    return 0;
+}
+
+static int start(struct cuda_api *api, struct err *e)
+{
+    struct err why = ERR_INIT;
+    int rc = cuda_check(api, api->init(0), "cuInit", &why);
+    if (rc == 0) {
+        rc = cuda_check(api, api->device_count(&api->n_devices), "cuDeviceGetCount", &why);
+    }
+    if (rc || api->n_devices == 0) {
+        return err_set(e, -ENODEV, "no CUDA device can be used: %s",
+                       rc ? why.text : "the driver finds none");
+    }
+    return 0;
+}
+
+int cuda_load(struct cuda_api *api, struct err *e)
+{
+    *api = (struct cuda_api){.library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL)};
+    if (!api->library) {
+        return err_set(e, -ENODEV, "no CUDA driver on this machine: %s", dlerror());
+    }
+    int rc = resolve(api, e);
+    rc = rc ? rc : start(api, e);
+    if (rc) {
+        cuda_unload(api);
+    }
+    return rc;
+}
+
+void cuda_unload(struct cuda_api *api)
+{
+    if (api->library) {
+        dlclose(api->library);
+        api->library = NULL;
+    }
+}
