@@ -17,6 +17,7 @@ static void grant(struct loop_timer *t)
         s->used += claim->amount;
         s->taken_total += claim->amount;
         s->peak = s->used > s->peak ? s->used : s->peak;
+        claim->slot = slots_take(&s->slots);
         claim->granted(claim);
     }
 }
@@ -40,12 +41,25 @@ int space_ask(struct space *s, struct space_claim *claim)
     return 0;
 }
 
-void space_give(struct space *s, uint64_t amount)
+void space_give(struct space *s, struct space_claim *claim, uint64_t amount)
 {
-    assert(amount <= s->used);
+    assert(amount <= claim->amount && amount <= s->used);
+    if (amount == 0) {
+        return;
+    }
+    claim->amount -= amount;
+    if (claim->amount == 0) {
+        slots_give(&s->slots, claim->slot);
+    }
     s->used -= amount;
     s->given_total += amount;
     if (!list_empty(&s->waiters) && !loop_armed(&s->grant_timer)) {
         loop_post(s->loop, &s->grant_timer);
     }
+}
+
+void space_done(struct space *s)
+{
+    loop_disarm(s->loop, &s->grant_timer);
+    slots_done(&s->slots);
 }

@@ -11,17 +11,20 @@
 
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/slots.h"
 
 struct space {
     struct loop *loop;
     uint64_t capacity, used, peak; /* in the unit of the owner: bytes, or token blocks */
     uint64_t taken_total, given_total;
     struct list waiters;
+    struct slots slots;
     struct loop_timer grant_timer;
 };
 
 struct space_claim {
-    uint64_t amount;
+    uint64_t amount; /* asked for; once granted, what is still held */
+    uint32_t slot;   /* once granted: a number of its own among the holders, for addresses */
     void (*granted)(struct space_claim *claim);
     struct list node;
 };
@@ -32,7 +35,9 @@ void space_init(struct space *s, struct loop *loop, uint64_t capacity);
  * -ENOSPC when the amount can never fit. */
 int space_ask(struct space *s, struct space_claim *claim);
 
-/* Gives back part or all of what was granted. */
-void space_give(struct space *s, uint64_t amount);
+/* Gives back part or all of what a granted claim holds; with the last of it goes the slot. */
+void space_give(struct space *s, struct space_claim *claim, uint64_t amount);
+
+void space_done(struct space *s);
 
 #endif

@@ -8,7 +8,7 @@
 /* A block that decoding has filled, on its way HBM -> staging -> storage. */
 struct block_write {
     struct decode_request *request;
-    uint32_t index; /* in the pool; also its place in the staging buffer */
+    uint32_t index; /* in the pool */
     uint32_t block; /* of the request's context */
     struct space_claim staging;
     struct dp_op op; /* the copy, then the write */
@@ -19,12 +19,14 @@ static const struct kv_layout *kv_of(const struct decode_request *r)
     return &r->owner->node.cluster->kv;
 }
 
+/* The request's span in the buffer or in HBM, once granted. */
 static struct dp_place place(const struct decode_request *r, enum dp_tier tier)
 {
+    uint64_t slot = tier == DP_DRAM ? r->dram.slot : r->hbm.slot;
     return (struct dp_place){.node = r->owner->node.id,
                              .gpu = r->start.decode_gpu,
                              .tier = (uint16_t)tier,
-                             .offset_bytes = r->index * r->owner->node.cluster->span_bytes};
+                             .offset_bytes = slot * r->owner->node.cluster->span_bytes};
 }
 
 static uint64_t now_ns(const struct decode_request *r)
@@ -70,8 +72,7 @@ static void give_hbm_if_over(struct decode_request *r)
         return;
     }
     if (r->hbm.amount > 0) {
-        space_give(&dn->hbm[r->start.decode_gpu], r->hbm.amount);
-        r->hbm.amount = 0;
+        space_give(&dn->hbm[r->start.decode_gpu], &r->hbm, r->hbm.amount);
     }
     const struct msg_request *q = &r->start.r;
     struct msg_fetch *report = &dn->node.report;
@@ -91,7 +92,7 @@ static void block_written(struct dp_op *op)
     if (!node_op_ok(&dn->node, op, r->start.r.request)) {
         return;
     }
-    space_give(&dn->staging, w->staging.amount);
+    space_give(&dn->staging, &w->staging, w->staging.amount);
     pool_put(&dn->block_writes, w->index);
     dn->persisted_blocks++;
     r->n_writing--;
@@ -102,7 +103,7 @@ static struct dp_place staging_place(const struct block_write *w)
 {
     const struct cluster *c = w->request->owner->node.cluster;
     struct dp_place p = place(w->request, DP_DRAM);
-    p.offset_bytes = c->staging_offset_bytes + w->index * kv_full_block_bytes(&c->kv);
+    p.offset_bytes = c->staging_offset_bytes + w->staging.slot * kv_full_block_bytes(&c->kv);
     return p;
 }
 
@@ -248,7 +249,7 @@ static void prompt_persisted(struct dp_op *op)
     }
     dn->persisted_blocks += op->parts_total;
     if (r->admitted) {
-        space_give(&dn->dram, unpersisted_bytes(r));
+        space_give(&dn->dram, &r->dram, unpersisted_bytes(r));
     }
     prompt_durable(r);
     forget_if_over(r);
@@ -274,7 +275,7 @@ static void persist_prompt(struct decode_request *r)
 static void leave_buffer(struct decode_request *r)
 {
     r->admitted = true;
-    space_give(&r->owner->dram, r->dram.amount - unpersisted_bytes(r));
+    space_give(&r->owner->dram, &r->dram, r->dram.amount - unpersisted_bytes(r));
 }
 
 static void admitted(struct dp_op *op)
@@ -466,8 +467,13 @@ int decode_node_init(struct decode_node *dn, const struct cluster *cluster,
 void decode_node_done(struct decode_node *dn)
 {
     node_stop(&dn->node);
+    for (uint32_t gpu = 0; dn->hbm && gpu < dn->node.cluster->gpus_per_node; gpu++) {
+        space_done(&dn->hbm[gpu]);
+    }
     free(dn->hbm);
     dn->hbm = NULL;
+    space_done(&dn->dram);
+    space_done(&dn->staging);
     pool_done(&dn->requests);
     pool_done(&dn->block_writes);
     idmap_done(&dn->by_id);

@@ -23,7 +23,7 @@ struct decode_node;
 
 struct decode_request {
     struct decode_node *owner;
-    uint32_t index; /* in the pool; also its span in the node's memories */
+    uint32_t index; /* in the pool */
     struct msg_start start;
     uint64_t asked_ns, alloc_ns, read_ns;
     struct space_claim dram, hbm;            /* bytes; blocks */

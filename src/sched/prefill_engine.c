@@ -11,18 +11,18 @@ static const struct cluster *cluster_of(const struct prefill_engine *e)
     return e->owner->node.cluster;
 }
 
-/* The span of a request in each of the node's memories, see cluster.span_bytes. */
-static uint64_t span_offset(const struct prefill_request *r)
-{
-    return r->index * r->owner->node.cluster->span_bytes;
-}
-
+/* A request's span in the node's buffer and in the GPU, see cluster.span_bytes. */
 struct dp_place prefill_dram_place(const struct prefill_request *r)
 {
     return (struct dp_place){.node = r->owner->node.id,
                              .gpu = r->engine->gpu,
                              .tier = DP_DRAM,
-                             .offset_bytes = span_offset(r)};
+                             .offset_bytes = r->dram.slot * r->owner->node.cluster->span_bytes};
+}
+
+static uint64_t hbm_offset(const struct prefill_request *r)
+{
+    return r->hbm_slot * r->owner->node.cluster->span_bytes;
 }
 
 static struct dp_place hbm_place(const struct prefill_request *r)
@@ -30,7 +30,7 @@ static struct dp_place hbm_place(const struct prefill_request *r)
     return (struct dp_place){.node = r->owner->node.id,
                              .gpu = r->engine->gpu,
                              .tier = DP_HBM,
-                             .offset_bytes = span_offset(r)};
+                             .offset_bytes = hbm_offset(r)};
 }
 
 static struct dp_place decode_dram_place(const struct prefill_request *r)
@@ -123,7 +123,7 @@ static void load_done(struct dp_op *op)
         return;
     }
     if (is_last_chunk(r)) {
-        space_give(&r->owner->dram, r->dram.amount);
+        space_give(&r->owner->dram, &r->dram, r->dram.amount);
     }
     loads_advanced(r->engine);
 }
@@ -158,7 +158,7 @@ static void ask_for_push(struct prefill_request *r, uint32_t first_tok, uint32_t
                     .u.push = {.request = r->start.r.request,
                                .first_tok = first_tok,
                                .n_tok = n_tok,
-                               .gpu_offset_bytes = span_offset(r),
+                               .gpu_offset_bytes = hbm_offset(r),
                                .notify_at = next_load_mark(c, 0),
                                .notify_every = c->stage_layers}};
     r->push_layers = 0;
@@ -189,6 +189,7 @@ static void chunk_over(struct prefill_request *r)
         return; /* the other half of the chunk's end is still to come */
     }
     bool last = is_last_chunk(r);
+    slots_give(&r->engine->hbm_slots, r->hbm_slot);
     r->done_tok += r->chunk_tok;
     r->chunk_tok = 0;
     if (!last) {
@@ -330,10 +331,11 @@ static void take(struct prefill_engine *e, struct prefill_request *r, uint32_t n
     r->chunk_tok = new_tok;
     r->computing = true;
     r->stored = false;
+    r->hbm_slot = slots_take(&e->hbm_slots);
     e->items[e->n_batch] = (struct compute_item){.request = r->start.r.request,
                                                  .cached_tok = r->start.r.hit_tok + r->done_tok,
                                                  .new_tok = new_tok,
-                                                 .kv = {r->start.r.session, span_offset(r)}};
+                                                 .kv = {r->start.r.session, hbm_offset(r)}};
     e->batch[e->n_batch++] = r;
     e->owner->n_chunks++;
 }
@@ -417,6 +419,7 @@ void prefill_engine_init(struct prefill_engine *e, struct prefill_node *owner, u
 
 void prefill_engine_done(struct prefill_engine *e)
 {
+    slots_done(&e->hbm_slots);
     free(e->items);
     free(e->batch);
 }

@@ -224,6 +224,7 @@ void prefill_node_done(struct prefill_node *pn)
     }
     free(pn->engines);
     free(pn->groups);
+    space_done(&pn->dram);
     pool_done(&pn->requests);
     idmap_done(&pn->by_id);
     pn->engines = NULL;

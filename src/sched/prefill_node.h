@@ -25,7 +25,8 @@ struct prefill_engine;
 struct prefill_request {
     struct prefill_node *owner;
     struct prefill_engine *engine;
-    uint32_t index; /* in the pool; also its span in the node's memories */
+    uint32_t index;    /* in the pool */
+    uint32_t hbm_slot; /* of its span in the GPU, while a chunk is in a forward or on its way out */
     struct msg_start start;
     struct list ready_node;
     uint64_t decode_offset_bytes;
@@ -56,6 +57,7 @@ struct prefill_engine {
     bool start_pending; /* told to start while still busy with the forward before */
     bool storing;       /* the stores of the forward in progress have begun */
     struct list ready;
+    struct slots hbm_slots;
     struct compute_forward forward;
     struct compute_item *items;
     struct prefill_request **batch;
