@@ -79,13 +79,24 @@ static void add_slo(const struct simulation *s, struct result *ret)
         !ret->unstable && ret->ttft_s.mean <= slo->ttft_s && ret->tpot_s.mean <= slo->tpot_s;
 }
 
+/* When the last agent comes, whatever rule agents come by; 0 when all are there from the start. */
+static uint64_t last_arrival_ns(const struct workload *w)
+{
+    struct workload_session s;
+    uint32_t last = w->n_sessions;
+    do {
+        w->ops->session(w, --last, &s);
+    } while (s.parent != WORKLOAD_NONE);
+    return s.arrival_ns;
+}
+
 void simulation_result(struct simulation *s, struct result *ret)
 {
     const struct scenario *sc = s->scenario;
     struct workload_info info;
     workload_info(s->workload, &info);
     *ret = (struct result){.seed = sc->seed, .events = s->loop.n_fired};
-    metrics_finish(&s->metrics, sc->workload.arrival != ARRIVAL_OFFLINE, ret);
+    metrics_finish(&s->metrics, last_arrival_ns(s->workload), ret);
     add_bytes(s, ret);
     add_slo(s, ret);
     ret->gpu_hours = cluster_nodes(&s->cluster) * s->cluster.gpus_per_node * ret->jct_s / 3600;
