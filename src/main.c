@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,16 @@ static void print_help(FILE *out)
     }
     fprintf(out, "\n'dualpath COMMAND --help' explains a command. 'dualpath --version' prints the "
                  "version.\n");
+}
+
+/* What did not reach stdout is no success. */
+static int written(int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
+        return status;
+    }
+    fprintf(stderr, "dualpath: cannot write to the standard output: %s\n", strerror(errno));
+    return status == EXIT_OK ? EXIT_RUN_FAILED : status;
 }
 
 int main(int argc, char **argv)
@@ -30,7 +41,7 @@ int main(int argc, char **argv)
     }
     for (const struct command *c = cli_commands; c->name; c++) {
         if (strcmp(argv[1], c->name) == 0) {
-            return c->run(argc - 1, argv + 1);
+            return written(c->run(argc - 1, argv + 1));
         }
     }
     fprintf(stderr, "dualpath: unknown command '%s'\nTry 'dualpath --help'.\n", argv[1]);

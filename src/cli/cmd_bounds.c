@@ -24,6 +24,8 @@ static const char help[] =
     "  --format FORMAT     text (default) or json\n"
     "  --help\n";
 
+#define MAX_DENOMINATOR 16 /* of a ratio that is also printed as a fraction */
+
 enum {
     OPT_GPUS = 'g',
     OPT_SNIC = 's',
@@ -98,6 +100,25 @@ static int print_json(const struct bounds_input *in, const struct bounds *b)
                   in->snic_ratio, "cnic_Bps", in->cnic_Bps, "dram_Bps", in->dram_Bps));
 }
 
+/* A ratio of small whole numbers as people write it, beside its decimals: "7/2 = 3.5". */
+struct ratio_text {
+    char text[48];
+};
+
+static struct ratio_text ratio_text(double value)
+{
+    struct ratio_text r;
+    snprintf(r.text, sizeof(r.text), "%.4g", value);
+    for (int q = 2; q <= MAX_DENOMINATOR && isfinite(value) && value != floor(value); q++) {
+        double p = round(value * q);
+        if (p != 0 && fabs(p / q - value) <= 1e-12 * fabs(value)) {
+            snprintf(r.text, sizeof(r.text), "%.0f/%d = %.4g", p, q, value);
+            break;
+        }
+    }
+    return r;
+}
+
 static const char *term_remark(const struct bounds_term *t)
 {
     if (t->kind == BOUNDS_CONDITION) {
@@ -112,11 +133,13 @@ static void print_verdict(const struct bounds *b)
         printf("Empty: no P/D is free of bottlenecks, %s would carry %.4g times its capacity.\n",
                b->violated->resource, b->violated->value);
     } else if (b->empty) {
-        printf("Empty: no P/D is free of bottlenecks, %s needs P/D >= %.4g and %s P/D <= %.4g.\n",
-               b->binds_min->resource, b->pd_min, b->binds_max->resource, b->pd_max);
+        printf("Empty: no P/D is free of bottlenecks, %s needs P/D >= %s and %s P/D <= %s.\n",
+               b->binds_min->resource, ratio_text(b->pd_min).text, b->binds_max->resource,
+               ratio_text(b->pd_max).text);
     } else {
-        printf("Free of bottlenecks for %.4g <= P/D <= %.4g: %s binds below, %s above.\n",
-               b->pd_min, b->pd_max, b->binds_min->resource, b->binds_max->resource);
+        printf("Free of bottlenecks for P/D from %s to %s: %s binds below, %s above.\n",
+               ratio_text(b->pd_min).text, ratio_text(b->pd_max).text, b->binds_min->resource,
+               b->binds_max->resource);
     }
 }
 
@@ -124,10 +147,11 @@ static int print_text(const struct bounds_input *in, const struct bounds *b)
 {
     printf("g = %g GPUs per node, s = %g CNICs of storage bandwidth, B = %g GB/s, M = %g GB/s\n\n",
            in->gpus_per_node, in->snic_ratio, in->cnic_Bps / 1e9, in->dram_Bps / 1e9);
-    printf("%-14s %-22s %8s\n", "resource", "term", "value");
+    printf("%-14s %-22s %14s\n", "resource", "term", "value");
     for (size_t i = 0; i < BOUNDS_N_TERMS; i++) {
         const struct bounds_term *t = &b->terms[i];
-        printf("%-14s %-22s %8.4g%s\n", t->resource, t->formula, t->value, term_remark(t));
+        printf("%-14s %-22s %14s%s\n", t->resource, t->formula, ratio_text(t->value).text,
+               term_remark(t));
     }
     putchar('\n');
     print_verdict(b);

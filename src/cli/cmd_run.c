@@ -32,6 +32,12 @@ static const char help[] =
     "  --requests FILE.csv  also one row per request: lengths, times, parts of its TTFT\n"
     "  --series FILE.csv    also the run over time: load, rates, use of every resource\n"
     "  --export-trace FILE  also the arrivals of this run, as a trace to replay\n"
+    "  --replay FILE        runs such a trace as it stands, instead of the scenario's workload: "
+    "same "
+    "result,\n"
+    "                       but for its run block (it sets workload.trace, .format, "
+    ".arrival=recorded,\n"
+    "                       .agents=0, the scales to 1)\n"
     "  --explain            prints the resolved scenario instead of running it: every key, where "
     "it comes\n"
     "                       from, what follows from it\n"
@@ -44,7 +50,7 @@ struct run_args {
     const char *scenario;
     const char **sets;
     size_t n_sets;
-    char *owned_sets[2]; /* --seed and --tie-seed as settings */
+    char *owned_sets[3]; /* --seed, --tie-seed and --replay as settings */
     size_t n_owned;
     enum cli_format format;
     const char *output, *requests, *series, *trace;
@@ -67,6 +73,7 @@ enum {
     OPT_REQUESTS,
     OPT_SERIES,
     OPT_EXPORT,
+    OPT_REPLAY,
     OPT_EXPLAIN,
     OPT_HELP,
 };
@@ -79,24 +86,42 @@ static const struct option run_options[] = {
     {"requests", required_argument, NULL, OPT_REQUESTS},
     {"series", required_argument, NULL, OPT_SERIES},
     {"export-trace", required_argument, NULL, OPT_EXPORT},
+    {"replay", required_argument, NULL, OPT_REPLAY},
     {"explain", no_argument, NULL, OPT_EXPLAIN},
     {"help", no_argument, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
 };
 
 /* --seed N is --set seed=N. */
-static int set_seed(struct run_args *a, const char *key, const char *value, struct err *err)
+static int set_key(struct run_args *a, const char *key, const char *value, struct err *err)
 {
     size_t size = strlen(key) + strlen(value) + 2;
     char *text = malloc(size);
     if (!text || a->n_owned == sizeof(a->owned_sets) / sizeof(a->owned_sets[0])) {
         free(text);
-        return err_set(err, -EINVAL, "--seed and --tie-seed may be given once each");
+        return err_set(err, -EINVAL, "--seed, --tie-seed and --replay may be given once each");
     }
     snprintf(text, size, "%s=%s", key, value);
     a->owned_sets[a->n_owned++] = text;
     a->sets[a->n_sets++] = text;
     return 0;
+}
+
+/* What an exported trace already holds must not be applied to it again. max_len_tok stays: engines
+ * are sized by it, and no exported turn is beyond it. */
+static const char *const replay_sets[] = {
+    "workload.format=dualpath",   "workload.arrival=recorded",   "workload.agents=0",
+    "workload.append_scale=1",    "workload.generation_scale=1", "workload.tool_latency_scale=1",
+    "workload.trace_block_tok=0",
+};
+#define N_REPLAY_SETS (sizeof(replay_sets) / sizeof(replay_sets[0]))
+
+static int set_replay(struct run_args *a, const char *trace, struct err *err)
+{
+    for (size_t i = 0; i < N_REPLAY_SETS; i++) {
+        a->sets[a->n_sets++] = replay_sets[i];
+    }
+    return set_key(a, "workload.trace", trace, err);
 }
 
 static int parse_option(struct run_args *a, int option, const char *value, struct err *err)
@@ -106,9 +131,9 @@ static int parse_option(struct run_args *a, int option, const char *value, struc
         a->sets[a->n_sets++] = value;
         return 0;
     case OPT_SEED:
-        return set_seed(a, "seed", value, err);
+        return set_key(a, "seed", value, err);
     case OPT_TIE_SEED:
-        return set_seed(a, "tie_seed", value, err);
+        return set_key(a, "tie_seed", value, err);
     case OPT_FORMAT:
         return cli_parse_format(value, &a->format, err);
     case OPT_REQUESTS:
@@ -120,6 +145,8 @@ static int parse_option(struct run_args *a, int option, const char *value, struc
     case OPT_EXPORT:
         a->trace = value;
         return 0;
+    case OPT_REPLAY:
+        return set_replay(a, value, err);
     case OPT_EXPLAIN:
         a->explain = true;
         return 0;
@@ -137,7 +164,7 @@ static int parse(struct run_args *a, int argc, char **argv)
 {
     struct err err = ERR_INIT;
     int option;
-    a->sets = calloc((size_t)argc, sizeof(*a->sets));
+    a->sets = calloc((size_t)argc * (N_REPLAY_SETS + 1), sizeof(*a->sets));
     if (!a->sets) {
         return EXIT_RUN_FAILED;
     }

@@ -2,9 +2,38 @@
 #include "cli/output.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+/* Whether path is something that a rename must not replace. */
+static bool is_special(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+static void forget_names(struct output *o)
+{
+    free(o->target);
+    free(o->temporary);
+    o->target = o->temporary = NULL;
+}
+
+static int name_files(struct output *o)
+{
+    char *behind_links = realpath(o->path, NULL);
+    o->target = behind_links ? behind_links : strdup(o->path);
+    size_t size = o->target ? strlen(o->target) + sizeof(".partial") : 0;
+    o->temporary = size ? malloc(size) : NULL;
+    if (!o->temporary) {
+        return -ENOMEM;
+    }
+    snprintf(o->temporary, size, "%s.partial", o->target);
+    return 0;
+}
 
 int output_open(struct output *o, const char *path, struct err *err)
 {
@@ -12,18 +41,18 @@ int output_open(struct output *o, const char *path, struct err *err)
     if (!path) {
         return 0;
     }
-    size_t size = strlen(path) + sizeof(".partial");
-    o->temporary = malloc(size);
-    if (!o->temporary) {
+    if (path[0] == '\0') {
+        return err_set(err, -EINVAL, "an output file has an empty name");
+    }
+    if (!is_special(path) && name_files(o)) {
+        forget_names(o);
         return err_nomem(err);
     }
-    snprintf(o->temporary, size, "%s.partial", path);
-    o->file = fopen(o->temporary, "w");
+    o->file = fopen(o->temporary ? o->temporary : path, "w");
     if (!o->file) {
         int rc = -errno;
-        err_at(err, o->temporary, 0, 0);
-        free(o->temporary);
-        o->temporary = NULL;
+        err_at(err, path, 0, 0);
+        forget_names(o);
         return err_set(err, rc, "cannot create: %s", strerror(-rc));
     }
     return 0;
@@ -34,12 +63,12 @@ int output_commit(struct output *o, struct err *err)
     if (!o->file) {
         return 0;
     }
-    int failed = ferror(o->file);
+    errno = 0;
+    bool failed = ferror(o->file);
     failed |= fclose(o->file) != 0;
     o->file = NULL;
-    if (!failed && rename(o->temporary, o->path) == 0) {
-        free(o->temporary);
-        o->temporary = NULL;
+    if (!failed && (!o->temporary || rename(o->temporary, o->target) == 0)) {
+        forget_names(o);
         return 0;
     }
     int rc = errno ? -errno : -EIO;
@@ -56,7 +85,6 @@ void output_discard(struct output *o)
     }
     if (o->temporary) {
         unlink(o->temporary);
-        free(o->temporary);
-        o->temporary = NULL;
+        forget_names(o);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Output files that appear whole or not at all: written beside their name and renamed at the end.
- */
+ * What is no regular file (a device, a pipe) is written to directly. */
 #ifndef DUALPATH_CLI_OUTPUT_H
 #define DUALPATH_CLI_OUTPUT_H
 
@@ -11,7 +11,8 @@
 struct output {
     FILE *file; /* NULL when no path was given */
     const char *path;
-    char *temporary;
+    char *target;    /* the file behind path's links, NULL when written to directly */
+    char *temporary; /* what becomes target */
 };
 
 /* path NULL: nothing is opened. Returns 0, or negative errno with err. */

@@ -22,7 +22,8 @@ static void read_node(const struct simulation *s, uint32_t node, struct metrics_
     bool prefill = cluster_is_prefill(c, node);
     uint32_t n_nodes = prefill ? c->prefill_nodes : c->decode_nodes;
     const struct sim_node *n = &s->dp.nodes[node];
-    m->used_s[prefill ? RESULT_PE_SNIC : RESULT_DE_SNIC] += n->snic.busy_ns * 1e-9 / n_nodes;
+    m->used_s[prefill ? RESULT_PE_SNIC : RESULT_DE_SNIC] +=
+        storage_server_busy_ns(&n->snic) * 1e-9 / n_nodes;
     m->used_s[prefill ? RESULT_PE_DRAM : RESULT_DE_DRAM] +=
         (n->dram.moved_bytes + n->snic.moved_bytes) / (s->scenario->cluster.dram_Bps * n_nodes);
     add_cnics(s, node, n_nodes, &m->used_s[prefill ? RESULT_PE_CNIC_READ : RESULT_DE_CNIC_READ],
@@ -42,11 +43,11 @@ void simulation_probe(void *self, struct metrics_sample *m)
     }
     for (uint32_t i = 0; i < s->compute.config.prefill_groups; i++) {
         m->used_s[RESULT_PE_GPU] +=
-            s->compute.forwards[i].busy_ns * 1e-9 / s->compute.config.prefill_groups;
+            sim_forward_busy_ns(&s->compute.forwards[i]) * 1e-9 / s->compute.config.prefill_groups;
     }
     for (uint32_t i = 0; i < s->compute.config.decode_groups; i++) {
         m->used_s[RESULT_DE_GPU] +=
-            s->compute.decodes[i].busy_ns * 1e-9 / s->compute.config.decode_groups;
+            sim_decode_busy_ns(&s->compute.decodes[i]) * 1e-9 / s->compute.config.decode_groups;
     }
     for (uint32_t e = 0; e < c->prefill_nodes * c->gpus_per_node; e++) {
         const struct prefill_node *pn = &s->prefill[e / c->gpus_per_node];
@@ -78,13 +79,24 @@ static void add_slo(const struct simulation *s, struct result *ret)
         !ret->unstable && ret->ttft_s.mean <= slo->ttft_s && ret->tpot_s.mean <= slo->tpot_s;
 }
 
+/* When the last agent comes, whatever rule agents come by; 0 when all are there from the start. */
+static uint64_t last_arrival_ns(const struct workload *w)
+{
+    struct workload_session s;
+    uint32_t last = w->n_sessions;
+    do {
+        w->ops->session(w, --last, &s);
+    } while (s.parent != WORKLOAD_NONE);
+    return s.arrival_ns;
+}
+
 void simulation_result(struct simulation *s, struct result *ret)
 {
     const struct scenario *sc = s->scenario;
     struct workload_info info;
     workload_info(s->workload, &info);
     *ret = (struct result){.seed = sc->seed, .events = s->loop.n_fired};
-    metrics_finish(&s->metrics, sc->workload.arrival != ARRIVAL_OFFLINE, ret);
+    metrics_finish(&s->metrics, last_arrival_ns(s->workload), ret);
     add_bytes(s, ret);
     add_slo(s, ret);
     ret->gpu_hours = cluster_nodes(&s->cluster) * s->cluster.gpus_per_node * ret->jct_s / 3600;

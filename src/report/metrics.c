@@ -115,7 +115,6 @@ void metrics_turn_arrived(struct metrics *m)
     integrate_in_system(m);
     m->in_system++;
     m->arrived++;
-    m->last_arrival_ns = loop_now_ns(m->loop);
 }
 
 void metrics_turn_over(struct metrics *m, const struct metrics_turn *t)
@@ -252,12 +251,14 @@ static void backlog_slope(const struct metrics *m, uint32_t a, uint32_t b, doubl
 /*
  * Unstable: over the second half of the arrivals the backlog grew significantly (slope above four
  * standard errors, by a quarter of its mean and by ten requests), and requests that finished in the
- * last quarter had waited half as long again for their first token as those in the quarter before.
+ * last quarter had waited a quarter longer for their first token than those in the quarter before.
+ * A backlog that grows in proportion to time makes the ratio of these waits 7/5 and its own growth
+ * 2/3 of its mean; one that has settled makes them 1 and 0.
  */
-static void find_instability(const struct metrics *m, struct result *ret)
+static void find_instability(const struct metrics *m, uint64_t last_arrival_ns, struct result *ret)
 {
     uint32_t end = 0;
-    while (end + 1 < m->n_samples && m->samples[end + 1].t_ns <= m->last_arrival_ns) {
+    while (end + 1 < m->n_samples && m->samples[end + 1].t_ns <= last_arrival_ns) {
         end++;
     }
     uint32_t half = end / 2, three_quarters = end / 2 + end / 4;
@@ -275,10 +276,10 @@ static void find_instability(const struct metrics *m, struct result *ret)
     bool grows = ret->backlog_slope_per_s > 4 * error && grown > 0.25 * mean && grown > 10;
     double before = mean_ttft_between(m, half, three_quarters);
     double after = mean_ttft_between(m, three_quarters, end);
-    ret->unstable = grows && after > 1.5 * before;
+    ret->unstable = grows && after > 1.25 * before;
 }
 
-void metrics_finish(struct metrics *m, bool open_arrivals, struct result *ret)
+void metrics_finish(struct metrics *m, uint64_t last_arrival_ns, struct result *ret)
 {
     loop_disarm(m->loop, &m->timer);
     take_sample(m);
@@ -310,9 +311,7 @@ void metrics_finish(struct metrics *m, bool open_arrivals, struct result *ret)
     uint32_t a = sample_at(m, 0.1), b = sample_at(m, 0.8);
     steady_part(m, a, b, ret);
     balance(m, a, b, ret);
-    if (open_arrivals) {
-        find_instability(m, ret);
-    }
+    find_instability(m, last_arrival_ns, ret);
 }
 
 int metrics_write_series(const struct metrics *m, FILE *out)

@@ -47,7 +47,7 @@ struct metrics {
     struct hist ttft, ttst, tpot, agent_jct;
     double sched_s, alloc_s, read_s, prefill_s, latency_s;
     uint64_t requests, arrived, agents, prompt_tok, hit_tok, gen_tok;
-    uint64_t last_end_ns, last_arrival_ns;
+    uint64_t last_end_ns;
     uint64_t in_system, in_system_since_ns;
     double in_system_integral_s;
     struct metrics_sample *samples;
@@ -67,8 +67,9 @@ void metrics_turn_over(struct metrics *m, const struct metrics_turn *t);
 void metrics_agent_over(struct metrics *m, uint64_t arrival_ns, uint64_t end_ns);
 
 /* Takes the last sample and fills all fields of *ret that follow from what was collected;
- * open_arrivals: whether to look for a growing backlog. */
-void metrics_finish(struct metrics *m, bool open_arrivals, struct result *ret);
+ * last_arrival_ns: when the last agent came, until when a growing backlog is looked for. Agents
+ * that all come at 0 are no load that could be too much. */
+void metrics_finish(struct metrics *m, uint64_t last_arrival_ns, struct result *ret);
 
 /* CSV of the samples, one row per interval: rates and levels, units in the header. 0 or -EIO. */
 int metrics_write_series(const struct metrics *m, FILE *out);

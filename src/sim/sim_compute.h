@@ -41,7 +41,7 @@ struct sim_forward_group {
     double compute_ns;     /* of all layers, the fixed cost apart */
     uint64_t all_ready_ns; /* when the last layer's KV was everywhere; LOOP_NEVER before */
     struct loop_timer timer;
-    double busy_ns;
+    double busy_ns; /* of finished forwards */
 };
 
 struct sim_decode_engine {
@@ -59,7 +59,7 @@ struct sim_decode_group {
     uint64_t epoch_start_ns;
     double first_ns, growth_ns; /* step i of the epoch takes first + i * growth */
     struct loop_timer timer;
-    double busy_ns, batch_steps;
+    double busy_ns, batch_steps; /* of finished epochs */
 };
 
 struct sim_compute {
@@ -76,5 +76,9 @@ struct sim_compute {
 int sim_compute_init(struct sim_compute *sc, struct loop *loop, const struct timing_model *timing,
                      const struct sim_compute_config *config);
 void sim_compute_done(struct sim_compute *sc);
+
+/* Time for which a group has been busy until now, what is in progress included. */
+double sim_forward_busy_ns(const struct sim_forward_group *g);
+double sim_decode_busy_ns(const struct sim_decode_group *g);
 
 #endif

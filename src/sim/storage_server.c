@@ -165,6 +165,12 @@ bool storage_server_cancel(struct storage_server *s, struct storage_job *job)
     return true;
 }
 
+double storage_server_busy_ns(const struct storage_server *s)
+{
+    uint64_t now = loop_now_ns(s->loop);
+    return s->busy_ns + (n_serving(s) > 0 ? (double)(now - s->served_at_ns) : 0);
+}
+
 void storage_server_set_rate(struct storage_server *s, double rate_Bps)
 {
     catch_up(s);

@@ -49,7 +49,7 @@ struct storage_server {
                          bool busy); /* NULL, or told when it turns busy or idle */
     uint64_t bytes_in[2], bytes_out[2];
     double moved_bytes; /* both directions, for utilisation over time */
-    double busy_ns;
+    double busy_ns;     /* until served_at_ns */
 };
 
 /* rng is the owner's, used for latencies only. */
@@ -65,6 +65,9 @@ void storage_server_submit(struct storage_server *s, struct storage_job *job, ui
 /* Takes out a job that is waiting or in service; returns false when its bytes have all moved
  * already. */
 bool storage_server_cancel(struct storage_server *s, struct storage_job *job);
+
+/* Time for which anything has been in service until now. */
+double storage_server_busy_ns(const struct storage_server *s);
 
 /* Sets the line's rate from now on. */
 void storage_server_set_rate(struct storage_server *s, double rate_Bps);

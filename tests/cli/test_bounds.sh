@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Output and exit status of 'dualpath bounds' against tests/cli/bounds/*.golden.
+# Usage: test_bounds.sh DUALPATH DIRECTORY; with UPDATE=1 it rewrites the golden files.
+dualpath=$(realpath "$1")
+cd "$2" || exit 1
+failed=0
+
+# check NAME ARGUMENTS...: stdout, stderr and status of one call
+check() {
+    name=$1
+    shift
+    got=$("$dualpath" bounds "$@" 2>&1; echo "exit $?")
+    if [ -n "$UPDATE" ]; then
+        printf '%s\n' "$got" >"$name.golden"
+    elif ! printf '%s\n' "$got" | diff -u "$name.golden" -; then
+        echo "FAILED: $name"
+        failed=1
+    fi
+}
+
+check defaults
+check defaults_json --format json
+check empty --snic-ratio 3
+check empty_json --snic-ratio 3 --format json
+check overloaded --snic-ratio 8
+check slow_dram --dram 200GB/s
+check bad_rate --cnic 50GB
+check bad_gpus --gpus-per-node 0
+check unknown --nodes 8
+
+# The paper's interval for the defaults, whatever else is printed.
+"$dualpath" bounds | grep -q 'from 1/7 = 0.1429 to 7/2 = 3.5' || { echo 'FAILED: 1/7, 7/2'; failed=1; }
+exit $failed

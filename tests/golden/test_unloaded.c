@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * An unloaded request's time to first token is the sum of its parts, to the nanosecond. The parts
+ * are worked out here from the scenario's numbers: message latencies, the phase of the leaders'
+ * fetches, the storage read, layers on their way through the NICs, and the forward's stages.
+ */
+#include "scenario_run.h"
+
+#include <math.h>
+
+#define MAX_LAYERS 128
+#define DELAY_NS   20000000123ull
+
+/* One finished turn, from the CSV of requests. */
+struct row {
+    uint64_t prompt_tok, hit_tok, gen_tok;
+    uint64_t arrival_ns, first_ns, last_ns;
+    uint64_t sched_ns, alloc_ns, read_ns, prefill_ns;
+};
+
+struct world {
+    struct scenario sc;
+    struct timing_model tm;
+    uint32_t n_layers, stage_layers;
+    uint64_t layer_tok_bytes;
+    uint64_t message_ns, transfer_ns;
+    bool on_decode; /* the decode node reads */
+};
+
+static uint64_t to_ns(double s)
+{
+    return (uint64_t)llround(s * 1e9);
+}
+
+static void world_init(struct world *w, const char *name, const char *const *sets)
+{
+    must_read_scenario(name, sets, &w->sc);
+    const struct scenario_system *sys = &w->sc.system;
+    w->tm = (struct timing_model){
+        .card = w->sc.model, .gpu = w->sc.cluster.gpu, .config = w->sc.timing};
+    w->n_layers = w->sc.model.n_layers;
+    ck_assert_uint_le(w->n_layers, MAX_LAYERS);
+    w->stage_layers = sys->fidelity == FIDELITY_LAYER ? 1 : (w->n_layers + 3) / 4;
+    w->layer_tok_bytes = (uint64_t)w->sc.model.kv_bytes_per_tok_layer;
+    w->message_ns = to_ns(sys->message_latency_s);
+    w->transfer_ns = to_ns(sys->transfer_latency_s);
+    w->on_decode = sys->dual_path && sys->path_policy == PATH_DECODE;
+}
+
+/* When the scheduler hears of the fetch of a group that includes node as its leader. */
+static uint64_t next_fetch(const struct world *w, uint32_t leader, uint64_t heard_ns)
+{
+    const struct scenario_cluster *c = &w->sc.cluster;
+    uint64_t period = to_ns(w->sc.system.fetch_period_s);
+    uint64_t t = period * leader / (c->prefill_nodes + c->decode_nodes) + w->message_ns;
+    while (t < heard_ns) {
+        t += period;
+    }
+    return t;
+}
+
+/* Bytes at a rate, from nothing; the event comes with the nanosecond in which the last one is in.
+ */
+static uint64_t moving_ns(double bytes, double rate_Bps)
+{
+    return (uint64_t)ceil(bytes / rate_Bps * 1e9);
+}
+
+static uint64_t storage_ns(const struct world *w, uint64_t tok)
+{
+    const struct storage_profile *p = &w->sc.cluster.storage;
+    double block = (double)(w->layer_tok_bytes * w->n_layers * w->sc.system.block_tok);
+    double efficiency = p->efficiency_max * block / (block + p->half_size_bytes);
+    double bytes = (double)(tok * w->layer_tok_bytes * w->n_layers);
+    return moving_ns(bytes / efficiency, w->sc.cluster.snic_Bps);
+}
+
+/* KV of context tokens on its way to the prefill GPU: when layer 1, 2, ... is there, as far as the
+ * engine is told (at the first layer of each stage and at the last one). */
+struct arrivals {
+    uint64_t at_ns[MAX_LAYERS + 1];
+};
+
+static void arrive(const struct world *w, uint64_t start_ns, uint64_t tok, bool pushed,
+                   struct arrivals *ret)
+{
+    uint64_t asked = start_ns + (pushed ? w->message_ns : 0) + w->transfer_ns;
+    for (uint32_t k = 1; k <= w->n_layers; k++) {
+        double bytes = (double)(k * tok * w->layer_tok_bytes);
+        ret->at_ns[k] = tok == 0 ? start_ns
+                                 : asked + moving_ns(bytes, w->sc.cluster.cnic_Bps) +
+                                       (pushed ? w->message_ns : 0);
+    }
+}
+
+/* Ends of the stages of a forward that starts at start_ns; returns the end of the last one. */
+static uint64_t forward_ends(const struct world *w, uint64_t start_ns, uint64_t cached_tok,
+                             uint64_t new_tok, const struct arrivals *in, uint64_t *ret_ends,
+                             uint32_t *ret_n)
+{
+    uint32_t gpus = w->sc.system.prefill_ep_gpus, n = 0;
+    double compute = timing_attention_ns(&w->tm, (double)cached_tok, (double)new_tok) +
+                     timing_linear_ns(&w->tm, (double)new_tok) +
+                     timing_experts_ns(&w->tm, (double)new_tok, gpus);
+    double fixed = timing_forward_fixed_ns(&w->tm);
+    uint64_t t = start_ns;
+    for (uint32_t layer = 0; layer < w->n_layers; layer += w->stage_layers) {
+        uint32_t left = w->n_layers - layer;
+        uint32_t layers = left < w->stage_layers ? left : w->stage_layers;
+        uint64_t there = in->at_ns[layer + 1];
+        t = t > there ? t : there;
+        t += (uint64_t)llround(compute * layers / w->n_layers + (layer == 0 ? fixed : 0));
+        ret_ends[n++] = t;
+    }
+    uint64_t last = in->at_ns[w->n_layers] + (uint64_t)llround(compute / w->n_layers);
+    ret_ends[n - 1] = last > t ? last : t;
+    *ret_n = n;
+    return ret_ends[n - 1];
+}
+
+/* When the store of tok tokens' KV is through that follows the stages' ends layer by layer. */
+static uint64_t stored_ns(const struct world *w, uint64_t tok, const uint64_t *ends, uint32_t n)
+{
+    uint64_t t = ends[0] + w->transfer_ns;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t left = w->n_layers - i * w->stage_layers;
+        uint32_t layers = left < w->stage_layers ? left : w->stage_layers;
+        t = t > ends[i] ? t : ends[i];
+        t += moving_ns((double)(layers * tok * w->layer_tok_bytes), w->sc.cluster.cnic_Bps);
+    }
+    return t;
+}
+
+/* Tokens of the next chunk: as many whole blocks as the quota of attention time allows. */
+static uint64_t chunk_tok(const struct world *w, uint64_t cached_tok, uint64_t left_tok)
+{
+    double quota = w->sc.system.quota_s * 1e9;
+    uint64_t block = w->sc.system.block_tok, n = block;
+    if (timing_attention_ns(&w->tm, (double)cached_tok, (double)left_tok) <= quota) {
+        return left_tok;
+    }
+    while (timing_attention_ns(&w->tm, (double)cached_tok, (double)(n + block)) <= quota) {
+        n += block;
+    }
+    return n;
+}
+
+/* From "ready" on the prefill node to the end of the last chunk's forward. */
+static uint64_t prefill_end(const struct world *w, const struct row *q, uint64_t ready_ns,
+                            uint32_t *ret_chunks)
+{
+    bool loads = !w->on_decode && q->hit_tok > 0; /* hits in the prefill node's own DRAM */
+    bool two_nodes = w->sc.system.prefill_ep_gpus > w->sc.cluster.gpus_per_node;
+    uint64_t done_tok = 0, miss_tok = q->prompt_tok - q->hit_tok, end = 0;
+    uint64_t ends[MAX_LAYERS];
+    uint32_t n;
+    *ret_chunks = 0;
+    while (done_tok < miss_tok) {
+        struct arrivals load, push;
+        uint64_t tok = chunk_tok(w, q->hit_tok + done_tok, miss_tok - done_tok);
+        uint64_t start = ready_ns;
+        arrive(w, start, loads ? q->hit_tok : 0, false, &load);
+        arrive(w, start, done_tok + (loads ? 0 : q->hit_tok), true, &push);
+        for (uint32_t k = 1; k <= w->n_layers; k++) {
+            load.at_ns[k] = load.at_ns[k] > push.at_ns[k] ? load.at_ns[k] : push.at_ns[k];
+        }
+        if (!w->sc.system.layerwise) {
+            start = load.at_ns[w->n_layers];
+        }
+        uint64_t elsewhere = ready_ns + (two_nodes ? w->message_ns : 0);
+        start = start > elsewhere ? start : elsewhere;
+        end = forward_ends(w, start, q->hit_tok + done_tok, tok, &load, ends, &n);
+        /* The chunk after it waits for its KV in the decode buffer. */
+        uint64_t stored_tok = tok + (loads && done_tok == 0 ? q->hit_tok : 0);
+        if (w->sc.system.layerwise) {
+            ready_ns = stored_ns(w, stored_tok, ends, n);
+        } else {
+            ready_ns = end + w->transfer_ns +
+                       moving_ns((double)(w->n_layers * stored_tok * w->layer_tok_bytes),
+                                 w->sc.cluster.cnic_Bps);
+        }
+        done_tok += tok;
+        ++*ret_chunks;
+    }
+    return end;
+}
+
+static void check_row(const struct world *w, const struct row *q, uint32_t least_chunks)
+{
+    uint64_t heard = q->arrival_ns + w->message_ns;
+    uint64_t prefill_fetch = next_fetch(w, 0, heard);
+    uint64_t decode_fetch = next_fetch(w, w->sc.cluster.prefill_nodes, heard);
+    uint64_t decided = prefill_fetch > decode_fetch ? prefill_fetch : decode_fetch;
+    uint64_t sched = decided - heard + to_ns(w->sc.system.scheduler_cost_s);
+    uint64_t read = q->hit_tok ? storage_ns(w, q->hit_tok) : 0;
+    /* start to the decode node, "ready" from there to the prefill node */
+    uint64_t ready = heard + sched + w->message_ns + read + w->message_ns;
+    uint32_t n_chunks;
+    uint64_t first = prefill_end(w, q, ready, &n_chunks) + w->message_ns;
+    ck_assert_uint_eq(q->sched_ns, sched);
+    ck_assert_uint_eq(q->alloc_ns, 0);
+    ck_assert_uint_eq(q->read_ns, read);
+    ck_assert_uint_ge(n_chunks, least_chunks);
+    ck_assert_uint_eq(q->first_ns, first);
+    ck_assert_uint_eq(q->prefill_ns, first - q->arrival_ns - sched - read);
+    ck_assert(q->gen_tok > 1 || q->last_ns == q->first_ns);
+}
+
+/* Replays one session of two turns and returns their rows. */
+static void run_session(struct world *w, const char *trace, struct row rows[2])
+{
+    char path[] = "/tmp/dualpath-unloaded-XXXXXX", *csv = NULL;
+    size_t size = 0;
+    struct simulation *s;
+    struct result r;
+    struct err err = ERR_INIT;
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, trace, strlen(trace)), (ssize_t)strlen(trace));
+    close(fd);
+    struct simulation_options options = {.requests_csv = open_memstream(&csv, &size)};
+    snprintf(w->sc.workload.trace, sizeof(w->sc.workload.trace), "%s", path);
+    snprintf(w->sc.workload.trace_path, sizeof(w->sc.workload.trace_path), "%s", path);
+    w->sc.workload.arrival = ARRIVAL_RECORDED;
+    w->sc.workload.agents = 0;
+    int rc = simulation_new(&w->sc, &options, &s, &err);
+    unlink(path);
+    ck_assert_msg(rc == 0, "%s: %s: %s", err.source, err.field, err.text);
+    ck_assert_int_eq(simulation_run(s, &r, &err), 0);
+    simulation_free(s);
+    fclose(options.requests_csv);
+    const char *line = csv;
+    for (int i = 0; i < 2; i++) {
+        double t[7];
+        unsigned prompt, hit, gen;
+        line = strchr(line, '\n') + 1;
+        ck_assert_int_eq(sscanf(line, "%*u,%*u,%u,%u,%u,%lf,%lf,%*f,%lf,%lf,%lf,%lf,%lf", &prompt,
+                                &hit, &gen, &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6]),
+                         10);
+        rows[i] = (struct row){prompt,      hit,         gen,         to_ns(t[0]), to_ns(t[1]),
+                               to_ns(t[2]), to_ns(t[3]), to_ns(t[4]), to_ns(t[5]), to_ns(t[6])};
+    }
+    free(csv);
+}
+
+/* Two turns: one without hits, one that hits what the first has left. */
+static void check_session(const char *name, const char *const *sets, unsigned first_tok,
+                          unsigned second_tok, unsigned gen_tok, uint32_t least_chunks)
+{
+    struct world w;
+    struct row rows[2];
+    char trace[512];
+    snprintf(trace, sizeof(trace),
+             "{\"schema\":\"dualpath/trace/1\",\"block_tok\":0,\"sessions\":1}\n"
+             "{\"arrival_ns\":1234567,\"turns\":[{\"prompt_tok\":%u,\"gen_tok\":%u},"
+             "{\"prompt_tok\":%u,\"gen_tok\":%u,\"delay_ns\":%llu}]}\n",
+             first_tok, gen_tok, second_tok, gen_tok, DELAY_NS);
+    world_init(&w, name, sets);
+    w.sc.cluster.storage.latency_median_s = 0;
+    run_session(&w, trace, rows);
+    ck_assert_uint_eq(rows[0].arrival_ns, 1234567);
+    ck_assert_uint_eq(rows[0].hit_tok, 0);
+    ck_assert_uint_eq(rows[1].arrival_ns, rows[0].last_ns + DELAY_NS);
+    ck_assert_uint_eq(rows[1].hit_tok, (first_tok + gen_tok - 1) / 64 * 64);
+    check_row(&w, &rows[0], least_chunks);
+    check_row(&w, &rows[1], 1);
+}
+
+static const char prefill_side[] = "system.path_policy=prefill";
+static const char decode_side[] = "system.path_policy=decode";
+static const char by_layer[] = "system.fidelity=layer";
+
+START_TEST(test_prefill_side)
+{
+    check_session("quickstart", SETS(prefill_side), 3000, 3500, 10, 1);
+    check_session("quickstart", SETS(prefill_side, by_layer), 3000, 3500, 10, 1);
+    check_session("quickstart", SETS(prefill_side), 64, 200, 1, 1);
+}
+END_TEST
+
+/* Long hits and little to compute: layers arrive later than they could be used. */
+START_TEST(test_decode_side)
+{
+    check_session("quickstart", SETS(decode_side), 3000, 3500, 10, 1);
+    check_session("quickstart", SETS(decode_side, by_layer), 3000, 3500, 10, 1);
+    check_session("quickstart", SETS(decode_side, by_layer, "cluster.cnic_Bps=1GB/s"), 20000, 20100,
+                  2, 1);
+    check_session("quickstart", SETS(decode_side, "cluster.cnic_Bps=1GB/s"), 20000, 20100, 2, 1);
+}
+END_TEST
+
+START_TEST(test_not_layerwise)
+{
+    check_session("quickstart", SETS("system.layerwise=false", prefill_side), 9000, 9500, 3, 1);
+    check_session("quickstart", SETS("system.layerwise=false", decode_side), 9000, 9500, 3, 1);
+    check_session("quickstart", SETS("system.preset=basic"), 9000, 9500, 3, 1);
+}
+END_TEST
+
+/* A quota of attention time that the first prompt takes several forwards for. */
+START_TEST(test_chunks)
+{
+    check_session("quickstart", SETS(decode_side, "system.quota_s=10ms"), 16000, 16100, 5, 4);
+    check_session("quickstart", SETS(prefill_side, by_layer, "system.quota_s=10ms"), 16000, 16100,
+                  5, 4);
+    check_session("quickstart", SETS("system.layerwise=false", "system.quota_s=10ms"), 16000, 16100,
+                  5, 4);
+}
+END_TEST
+
+/* An EP group over two nodes: the second one starts a message later. */
+START_TEST(test_two_nodes)
+{
+    check_session("ds660b-2p4d", SETS(decode_side), 4000, 5000, 10, 1);
+    check_session("ds660b-2p4d", SETS(prefill_side, by_layer), 4000, 5000, 10, 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("unloaded");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, test_prefill_side);
+    tcase_add_test(tc, test_decode_side);
+    tcase_add_test(tc, test_not_layerwise);
+    tcase_add_test(tc, test_chunks);
+    tcase_add_test(tc, test_two_nodes);
+    suite_add_tcase(suite, tc);
+    return run_suite(suite);
+}

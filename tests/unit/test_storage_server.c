@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The storage NIC against queueing theory, and processor sharing worked out by hand. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "sim/storage_server.h"
+#include "sim/virtual_driver.h"
+
+#define LINE_BPS   1e9 /* a byte per ns */
+#define MEAN_BYTES 1000000.0
+#define N_JOBS     120000u
+#define N_BATCHES  40u
+
+struct fixture {
+    struct virtual_driver driver;
+    struct loop loop;
+    struct storage_server server;
+};
+
+static void fixture_init(struct fixture *f, const struct storage_config *config)
+{
+    virtual_driver_init(&f->driver, NULL, NULL, NULL);
+    ck_assert_int_eq(loop_init(&f->loop, &f->driver.driver, 0), 0);
+    storage_server_init(&f->server, &f->loop, NULL, config);
+}
+
+static struct storage_config plain(uint32_t reads, uint32_t writes)
+{
+    return (struct storage_config){
+        .line_Bps = LINE_BPS, .efficiency_max = 1, .in_service = {reads, writes}};
+}
+
+/* A job with its times. */
+struct timed_job {
+    struct storage_job job;
+    struct fixture *f;
+    uint64_t arrival_ns, start_ns, end_ns;
+};
+
+static struct timed_job *of(struct storage_job *job)
+{
+    return container_of(job, struct timed_job, job);
+}
+
+static void started(struct storage_job *job)
+{
+    of(job)->start_ns = loop_now_ns(&of(job)->f->loop);
+}
+
+static void done(struct storage_job *job)
+{
+    ck_assert_uint_eq(of(job)->end_ns, 0); /* once */
+    of(job)->end_ns = loop_now_ns(&of(job)->f->loop);
+}
+
+static void submit(struct fixture *f, struct timed_job *j, uint32_t queue, uint64_t bytes)
+{
+    *j = (struct timed_job){.f = f, .arrival_ns = loop_now_ns(&f->loop)};
+    j->job.started = started;
+    j->job.done = done;
+    storage_server_submit(&f->server, &j->job, queue, bytes, bytes);
+}
+
+/* Poisson arrivals */
+
+struct arrivals {
+    struct loop_timer timer;
+    struct fixture *f;
+    struct rng *gaps, *sizes;
+    double (*size)(struct rng *sizes);
+    double mean_gap_ns, at_ns;
+    struct timed_job *jobs;
+    uint32_t n;
+};
+
+static void arrive(struct loop_timer *t)
+{
+    struct arrivals *a = container_of(t, struct arrivals, timer);
+    submit(a->f, &a->jobs[a->n++], 0, (uint64_t)llround(a->size(a->sizes)));
+    if (a->n < N_JOBS) {
+        a->at_ns += rng_exponential(a->gaps, a->mean_gap_ns);
+        loop_arm(&a->f->loop, t, (uint64_t)llround(a->at_ns));
+    }
+}
+
+static double constant(struct rng *r)
+{
+    (void)r;
+    return MEAN_BYTES;
+}
+
+static double exponential(struct rng *r)
+{
+    return 1 + rng_exponential(r, MEAN_BYTES - 1);
+}
+
+static double two_sizes(struct rng *r)
+{
+    return rng_uniform(r) < 0.9 ? MEAN_BYTES / 2 : MEAN_BYTES * 5.5;
+}
+
+struct estimate {
+    double mean, error; /* standard error from batch means */
+};
+
+static struct estimate batch_means(const struct timed_job *jobs, bool until_start)
+{
+    double sum = 0, sum2 = 0;
+    uint32_t size = N_JOBS / N_BATCHES;
+    for (uint32_t b = 1; b < N_BATCHES; b++) { /* the first one warms up */
+        double batch = 0;
+        for (uint32_t i = b * size; i < (b + 1) * size; i++) {
+            uint64_t until = until_start ? jobs[i].start_ns : jobs[i].end_ns;
+            batch += (double)(until - jobs[i].arrival_ns) / size;
+        }
+        sum += batch;
+        sum2 += batch * batch;
+    }
+    double n = N_BATCHES - 1, mean = sum / n;
+    return (struct estimate){mean, sqrt((sum2 / n - mean * mean) / (n - 1))};
+}
+
+/* Mean wait (or, until the end, sojourn) at load rho, in units of the mean service time. */
+static void check_mean(uint32_t in_service, double (*size)(struct rng *), double rho,
+                       bool until_start, double expected)
+{
+    struct fixture f;
+    struct storage_config config = plain(in_service, 1);
+    fixture_init(&f, &config);
+    struct arrivals a = {.f = &f,
+                         .gaps = rng_new(11, "test gaps"),
+                         .sizes = rng_new(11, "test sizes"),
+                         .size = size,
+                         .mean_gap_ns = MEAN_BYTES / rho,
+                         .jobs = calloc(N_JOBS, sizeof(*a.jobs))};
+    loop_timer_init(&a.timer, arrive);
+    loop_post(&f.loop, &a.timer);
+    ck_assert_int_eq(loop_run(&f.loop), 0);
+    struct estimate e = batch_means(a.jobs, until_start);
+    double mean = e.mean / MEAN_BYTES, error = e.error / MEAN_BYTES;
+    /* Batches are nearly independent: 4 standard errors leave 1 false alarm in 4,000 (t, 38). */
+    ck_assert_msg(fabs(mean - expected) <= 4 * error,
+                  "load %g: mean %g, expected %g, standard error %g", rho, mean, expected, error);
+    ck_assert_double_lt(error, 0.1 * expected); /* else the bounds say nothing */
+    ck_assert_uint_eq(f.server.bytes_in[0], f.server.bytes_out[0]);
+    free(a.jobs);
+    rng_free(a.gaps);
+    rng_free(a.sizes);
+    loop_done(&f.loop);
+}
+
+/* Pollaczek-Khinchine with no variance: rho / (2 (1 - rho)) service times. */
+START_TEST(test_md1)
+{
+    static const double loads[] = {0.3, 0.5, 0.7, 0.8};
+    for (size_t i = 0; i < sizeof(loads) / sizeof(loads[0]); i++) {
+        check_mean(1, constant, loads[i], true, loads[i] / (2 * (1 - loads[i])));
+    }
+}
+END_TEST
+
+/* The same with exponential sizes: rho / (1 - rho). */
+START_TEST(test_mm1)
+{
+    check_mean(1, exponential, 0.5, true, 1);
+    check_mean(1, exponential, 0.7, true, 0.7 / 0.3);
+}
+END_TEST
+
+/* Processor sharing without a limit: the mean sojourn is 1 / (1 - rho) whatever the sizes. */
+START_TEST(test_mg1_ps)
+{
+    check_mean(1u << 30, constant, 0.6, false, 2.5);
+    check_mean(1u << 30, exponential, 0.6, false, 2.5);
+    check_mean(1u << 30, two_sizes, 0.6, false, 2.5);
+}
+END_TEST
+
+/* Two in service: 1000 and 3000 bytes share until 2000; then the third one, 1000, comes in and
+ * shares with the 2000 bytes left until 4000, after which 1000 bytes run alone. */
+START_TEST(test_sharing_by_hand)
+{
+    struct fixture f;
+    struct timed_job j[3];
+    struct storage_config config = plain(2, 1);
+    fixture_init(&f, &config);
+    submit(&f, &j[0], 0, 1000);
+    submit(&f, &j[1], 0, 3000);
+    submit(&f, &j[2], 0, 1000);
+    ck_assert_int_eq(loop_run(&f.loop), 0);
+    ck_assert_uint_eq(j[0].end_ns, 2000);
+    ck_assert_uint_eq(j[2].start_ns, 2000);
+    ck_assert_uint_eq(j[2].end_ns, 4000);
+    ck_assert_uint_eq(j[1].end_ns, 5000);
+    ck_assert_double_eq(storage_server_busy_ns(&f.server), 5000);
+    loop_done(&f.loop);
+}
+END_TEST
+
+/* Reads and writes wait in queues of their own and share the line. */
+START_TEST(test_reads_and_writes)
+{
+    struct fixture f;
+    struct timed_job read[2], write;
+    struct storage_config config = plain(1, 1);
+    fixture_init(&f, &config);
+    submit(&f, &read[0], 0, 1000);
+    submit(&f, &read[1], 0, 1000);
+    submit(&f, &write, 1, 1500);
+    ck_assert_int_eq(loop_run(&f.loop), 0);
+    ck_assert_uint_eq(read[0].end_ns, 2000);
+    ck_assert_uint_eq(write.end_ns, 3000);
+    ck_assert_uint_eq(read[1].end_ns, 3500);
+    ck_assert_uint_eq(f.server.bytes_out[0], 2000);
+    ck_assert_uint_eq(f.server.bytes_out[1], 1500);
+    loop_done(&f.loop);
+}
+END_TEST
+
+/* 64 KiB I/Os at half the size for half the speed. */
+START_TEST(test_efficiency)
+{
+    struct fixture f;
+    struct timed_job j;
+    struct storage_config config = plain(1, 1);
+    config.efficiency_max = 0.8;
+    config.half_size_bytes = 65536;
+    fixture_init(&f, &config);
+    submit(&f, &j, 0, 65536); /* 65536 / (0.8 / 2) */
+    ck_assert_int_eq(loop_run(&f.loop), 0);
+    ck_assert_uint_eq(j.end_ns, 163840);
+    ck_assert_uint_eq(f.server.bytes_out[0], 65536);
+    loop_done(&f.loop);
+}
+END_TEST
+
+struct action {
+    struct loop_timer timer;
+    struct fixture *f;
+    struct timed_job *victim;
+    bool cancelled;
+};
+
+static void slow_down(struct loop_timer *t)
+{
+    storage_server_set_rate(&container_of(t, struct action, timer)->f->server, LINE_BPS / 2);
+}
+
+static void cancel(struct loop_timer *t)
+{
+    struct action *a = container_of(t, struct action, timer);
+    a->cancelled = storage_server_cancel(&a->f->server, &a->victim->job);
+}
+
+START_TEST(test_rate_changes)
+{
+    struct fixture f;
+    struct timed_job j;
+    struct storage_config config = plain(1, 1);
+    struct action a = {.f = &f};
+    fixture_init(&f, &config);
+    submit(&f, &j, 0, 1000);
+    loop_timer_init(&a.timer, slow_down);
+    loop_arm(&f.loop, &a.timer, 400);
+    ck_assert_int_eq(loop_run(&f.loop), 0);
+    ck_assert_uint_eq(j.end_ns, 400 + 1200);
+    loop_done(&f.loop);
+}
+END_TEST
+
+START_TEST(test_cancel)
+{
+    struct fixture f;
+    struct timed_job j[3];
+    struct storage_config config = plain(1, 1);
+    struct action a = {.f = &f, .victim = &j[0]};
+    fixture_init(&f, &config);
+    for (int i = 0; i < 3; i++) {
+        submit(&f, &j[i], 0, 1000);
+    }
+    loop_timer_init(&a.timer, cancel);
+    loop_arm(&f.loop, &a.timer, 400);
+    ck_assert_int_eq(loop_run(&f.loop), 0);
+    ck_assert(a.cancelled);
+    ck_assert_uint_eq(j[0].end_ns, 0);
+    ck_assert_uint_eq(j[1].start_ns, 400);
+    ck_assert_uint_eq(j[2].end_ns, 2400);
+    ck_assert_uint_eq(f.server.bytes_in[0], 2000);
+    ck_assert_uint_eq(f.server.bytes_out[0], 2000);
+    loop_done(&f.loop);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("storage_server");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 200);
+    tcase_add_test(tc, test_md1);
+    tcase_add_test(tc, test_mm1);
+    tcase_add_test(tc, test_mg1_ps);
+    tcase_add_test(tc, test_sharing_by_hand);
+    tcase_add_test(tc, test_reads_and_writes);
+    tcase_add_test(tc, test_efficiency);
+    tcase_add_test(tc, test_rate_changes);
+    tcase_add_test(tc, test_cancel);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
