@@ -172,20 +172,24 @@ START_TEST(test_space)
     loop_run(&l);
     ck_assert_int_eq(c[0].granted_at, 1);
     ck_assert_int_eq(c[2].granted_at, 0); /* would fit, but the one before it does not */
-    space_give(&s, 10);
+    space_give(&s, &c[0].claim, 10);
     loop_run(&l);
     ck_assert_int_eq(c[1].granted_at, 2); /* 50 + 50 */
     ck_assert_int_eq(c[2].granted_at, 0);
-    space_give(&s, 50);
+    space_give(&s, &c[0].claim, 50); /* its last: the slot is free as well */
     loop_run(&l);
     ck_assert_int_eq(c[2].granted_at, 3);
     ck_assert_int_eq(c[3].granted_at, 4);
+    ck_assert_uint_eq(c[1].claim.slot, 1);
+    ck_assert_uint_eq(c[2].claim.slot, 0); /* the first one's */
+    ck_assert_uint_eq(c[3].claim.slot, 2);
     ck_assert_uint_eq(s.used, 100);
     ck_assert_uint_eq(s.peak, 100);
     ck_assert_uint_eq(s.taken_total, 160);
     ck_assert_uint_eq(s.given_total, 60);
     struct test_claim never = {.claim = {.amount = 101, .granted = granted}, .clock = &clock};
     ck_assert_int_eq(space_ask(&s, &never.claim), -ENOSPC);
+    space_done(&s);
     loop_done(&l);
 }
 END_TEST
