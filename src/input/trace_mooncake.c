@@ -292,7 +292,7 @@ static int link_waits(struct reader *r, struct row *row, uint32_t session, bool 
 /* Start of a session's first turn: recorded, or after the last request it waits for. */
 static int start(const struct reader *r, struct row *row, struct err *err)
 {
-    uint64_t turn;
+    uint64_t turn = 0;
     if (row->has_time) {
         return 0;
     }
