@@ -66,7 +66,7 @@ static uint64_t charge_work(struct central *s)
 static void record_decision(struct central *s, const struct central_request *q, bool on_decode)
 {
     uint64_t h = s->decision_hash;
-    h = hash_mix64(h ^ q->r.request);
+    h = hash_mix64(h ^ ((uint64_t)q->r.session << 32 | q->r.turn));
     h = hash_mix64(h ^ ((uint64_t)q->prefill_engine << 32 | q->decode_engine));
     s->decision_hash = hash_mix64(h ^ on_decode);
     s->n_decisions++;
@@ -98,6 +98,9 @@ static void start_if_decided(struct central *s, struct central_request *q)
                                 .decode_gpu = (uint16_t)(q->decode_engine % c->gpus_per_node),
                                 .read_on_decode = on_decode,
                                 .scheduled_ns = loop_now_ns(s->loop) - q->received_ns + delay_ns}};
+    if (s->observer.decided) {
+        s->observer.decided(s->observer.self, &m.u.start);
+    }
     msg_send(s->messages, &m, delay_ns);
     pool_put(&s->requests, q->index);
 }

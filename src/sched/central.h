@@ -30,6 +30,12 @@ struct central_account {
     uint64_t done_tok, done_requests, done_blocks;
 };
 
+/* Told of every decision, in order. */
+struct central_observer {
+    void *self;
+    void (*decided)(void *self, const struct msg_start *start);
+};
+
 struct central {
     const struct cluster *cluster;
     const struct policy_ops *policy;
@@ -49,8 +55,10 @@ struct central {
     struct central_account *prefill_accounts, *decode_accounts; /* by engine */
     uint64_t *read_assigned_tok;                                /* by node */
 
+    struct central_observer observer; /* set after central_init(), or left empty */
     uint64_t n_decisions;
-    uint64_t decision_hash; /* of (request, engines, path) in order: equal runs, equal decisions */
+    /* Of (session, turn, engines, path) in order: equal runs, equal decisions. */
+    uint64_t decision_hash;
     uint64_t path_requests[2]; /* prefill side, decode side */
 };
 

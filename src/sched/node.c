@@ -16,8 +16,13 @@ void node_init(struct node *n, const struct cluster *cluster, const struct node_
 {
     *n = (struct node){.cluster = cluster, .ports = *ports, .id = id, .report.node = id};
     loop_timer_init(&n->fetch_timer, fetch);
-    uint64_t phase_ns = cluster->fetch_period_ns * id / cluster_nodes(cluster);
-    loop_arm(ports->loop, &n->fetch_timer, loop_now_ns(ports->loop) + phase_ns);
+    node_restart_fetches(n);
+}
+
+void node_restart_fetches(struct node *n)
+{
+    uint64_t phase_ns = n->cluster->fetch_period_ns * n->id / cluster_nodes(n->cluster);
+    loop_arm(n->ports.loop, &n->fetch_timer, loop_now_ns(n->ports.loop) + phase_ns);
 }
 
 void node_stop(struct node *n)
