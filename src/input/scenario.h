@@ -84,6 +84,18 @@ struct scenario_cost {
     double gpu_hour_usd;
 };
 
+/* A real run on this machine or cluster; the simulator ignores it. */
+struct scenario_hw {
+    char transport[16];       /* "tcp" */
+    char compute[16];         /* "cpu" */
+    char storage_dir[256];    /* seen by all nodes; "" = a temporary directory of this machine */
+    uint32_t heads;           /* query heads of the attention layer that is really computed */
+    uint32_t check_every;     /* outputs compared with the reference: one in so many */
+    uint32_t compute_threads; /* per node */
+    uint32_t transport_depth, storage_depth;
+    double stuck_s; /* no request has finished for so long: the run is given up */
+};
+
 struct scenario {
     char path[256];
     char sha256[65]; /* of the canonical resolved scenario */
@@ -95,6 +107,7 @@ struct scenario {
     struct scenario_workload workload;
     struct scenario_slo slo;
     struct scenario_cost cost;
+    struct scenario_hw hw; /* not part of sha256 */
 };
 
 /* Where a key's value came from. */

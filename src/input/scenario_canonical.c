@@ -41,7 +41,8 @@ char *scenario_canonical(const struct scenario *sc)
     json_t *all = json_object();
     for (size_t i = 0; i < scenario_n_keys; i++) {
         const struct scenario_key *key = &scenario_keys[i];
-        if (key->type != KEY_NAME && json_object_set_new(all, key->path, value_json(key, sc)) < 0) {
+        if (key->type != KEY_NAME && !key->machine &&
+            json_object_set_new(all, key->path, value_json(key, sc)) < 0) {
             json_decref(all);
             return NULL;
         }

@@ -18,6 +18,7 @@
 #define CARD              .from_profile = true, .source = "the model card"
 #define GPU               .from_profile = true, .source = "the GPU profile"
 #define STORAGE           .from_profile = true, .source = "the storage profile"
+#define MACHINE           .machine = true
 #define TIMING            .from_profile = true, .source = "model/timing.c, beside each constant"
 
 static const char *const schema_words[] = {"dualpath/scenario/1", NULL};
@@ -28,6 +29,8 @@ static const char *const attention_words[] = {"gqa", "mla", "dsa", NULL};
 static const char *const scheduler_words[] = {"adaptive", "round_robin", NULL};
 static const char *const path_words[] = {"shorter_queue", "prefill", "decode", "round_robin", NULL};
 static const char *const fidelity_words[] = {"auto", "layer", NULL};
+static const char *const transport_words[] = {"tcp", NULL};
+static const char *const compute_words[] = {"cpu", NULL};
 static const char *const arrival_words[] = {"offline", "poisson", "recorded", NULL};
 
 const char *const scenario_preset_keys[PRESET_N_KEYS] = {
@@ -316,6 +319,39 @@ const struct scenario_key scenario_keys[] = {
      .source = "the paper's online runs", .doc = "limit of the time per output token"},
     {NUMBER("cost.gpu_hour_usd", cost.gpu_hour_usd, UNIT_NONE), .fallback = "2.0", FROM(0, 1e6),
      .source = "rental price of an H800", .doc = "price of a GPU for an hour"},
+
+    {.path = "hw.transport",
+     .type = KEY_WORD,
+     .words = transport_words,
+     AT(hw.transport),
+     MACHINE,
+     .fallback = "tcp",
+     .source = "works everywhere",
+     .doc = "how KV moves between nodes"},
+    {.path = "hw.compute",
+     .type = KEY_WORD,
+     .words = compute_words,
+     AT(hw.compute),
+     MACHINE,
+     .fallback = "cpu",
+     .source = "works everywhere",
+     .doc = "what computes attention"},
+    {STRING("hw.storage_dir", hw.storage_dir), MACHINE, .fallback = "", .source = "convention",
+     .doc = "directory all nodes see, for KV blocks; empty = a temporary one of this machine"},
+    {U32("hw.heads", hw.heads, UNIT_NONE), MACHINE, .fallback = "2", FROM(1, 1024),
+     .source = "small, as CPUs are slow", .doc = "query heads of the attention that is computed"},
+    {U32("hw.check_every", hw.check_every, UNIT_NONE), MACHINE, .fallback = "1", FROM(0, 1e9),
+     .source = "every output", .doc = "outputs compared with the reference: one in so many"},
+    {U32("hw.compute_threads", hw.compute_threads, UNIT_NONE), MACHINE, .fallback = "1",
+     FROM(1, 1024), .source = "several nodes share a test machine",
+     .doc = "threads that compute attention, per node"},
+    {U32("hw.transport_depth", hw.transport_depth, UNIT_NONE), MACHINE, .fallback = "64",
+     FROM(1, 65536), .source = "assumed", .doc = "transfers in flight from a node to another"},
+    {U32("hw.storage_depth", hw.storage_depth, UNIT_NONE), MACHINE, .fallback = "32", FROM(1, 4096),
+     .source = "assumed; NVMe drives saturate about there",
+     .doc = "blocks in flight at a node's storage"},
+    {NUMBER("hw.stuck_s", hw.stuck_s, UNIT_S), MACHINE, .fallback = "60s", ABOVE_0(1e6),
+     .source = "assumed", .doc = "a run in which no request finishes for so long is given up"},
 };
 const size_t scenario_n_keys = sizeof(scenario_keys) / sizeof(scenario_keys[0]);
 

@@ -37,7 +37,8 @@ struct scenario_key {
     bool above_min;        /* min itself is not allowed */
     bool stands_for_group; /* a string in place of the group sets this key ("model": "NAME") */
     double usual_min, usual_max; /* outside: warn, probably a mistake of unit; 0, 0 = no opinion */
-    const char *source;          /* of the default */
+    bool machine;       /* about the machine that a real run uses: not part of the canonical form */
+    const char *source; /* of the default */
     const char *doc;
 };
 

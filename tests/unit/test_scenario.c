@@ -151,6 +151,8 @@ static void other_value(const struct scenario_key *k, char *buf, size_t size)
         {"model.kv_dtype", "bf16"},
         {"cluster.hbm_bytes", "141GB"},
         {"seed", "18446744073709551615"},
+        {"hw.transport", "tcp"},
+        {"hw.compute", "cpu"},
     };
     for (size_t i = 0; i < sizeof(special) / sizeof(special[0]); i++) {
         if (strcmp(special[i].path, k->path) == 0) {
@@ -204,8 +206,9 @@ START_TEST(every_key_can_be_set)
         snprintf(set, sizeof(set), "%s=%s", k->path, value);
         parse_ok(MINIMAL, first, set);
         scenario_key_format(k, &sc, after, sizeof(after));
-        ck_assert_msg(k->type == KEY_NAME || strcmp(before, after) != 0, "%s stays %s", set,
-                      before);
+        bool one_word = k->words && !k->words[1]; /* nothing else to set it to */
+        ck_assert_msg(k->type == KEY_NAME || one_word || strcmp(before, after) != 0, "%s stays %s",
+                      set, before);
         ck_assert_int_eq(origin(k->path)->by, SCENARIO_BY_SET);
     }
 }
