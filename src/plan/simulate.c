@@ -14,58 +14,22 @@
  * stuck. */
 #define STUCK_AFTER_S 20000
 
-static void turn_over(void *self, const struct client_turn *t)
+/* The client's observer is the recorder, which is part of the simulation. */
+static struct simulation *simulation_of(void *observer)
 {
-    struct simulation *s = self;
-    const struct metrics_turn m = {.prompt_tok = t->prompt_tok,
-                                   .hit_tok = t->hit_tok,
-                                   .gen_tok = t->gen_tok,
-                                   .arrival_ns = t->arrival_ns,
-                                   .first_ns = t->first_ns,
-                                   .second_ns = t->second_ns,
-                                   .last_ns = t->last_ns,
-                                   .sched_ns = t->scheduled_ns,
-                                   .alloc_ns = t->alloc_ns,
-                                   .read_ns = t->read_ns,
-                                   .prefill_ns = t->prefill_ns};
-    metrics_turn_over(&s->metrics, &m);
-    uint32_t block = s->cluster.kv.block_tok;
-    s->expected_blocks += (t->prompt_tok + t->gen_tok - 1) / block - t->hit_tok / block;
-    if (s->options.requests_csv) {
-        fprintf(s->options.requests_csv, "%u,%u,%u,%u,%u,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f\n",
-                t->session, t->turn, t->prompt_tok, t->hit_tok, t->gen_tok,
-                (double)t->arrival_ns * 1e-9, (double)t->first_ns * 1e-9,
-                (double)t->second_ns * 1e-9, (double)t->last_ns * 1e-9,
-                (double)t->scheduled_ns * 1e-9, (double)t->alloc_ns * 1e-9,
-                (double)t->read_ns * 1e-9, (double)t->prefill_ns * 1e-9);
-    }
-}
-
-static void turn_arrived(void *self)
-{
-    metrics_turn_arrived(&((struct simulation *)self)->metrics);
-}
-
-static void session_over(void *self, uint32_t session, uint64_t arrival_ns, uint64_t end_ns)
-{
-    struct simulation *s = self;
-    struct workload_session ws;
-    s->workload->ops->session(s->workload, session, &ws);
-    if (ws.parent == WORKLOAD_NONE) {
-        metrics_agent_over(&s->metrics, arrival_ns, end_ns);
-    }
+    return container_of((struct recorder *)observer, struct simulation, recorder);
 }
 
 static void all_over(void *self)
 {
-    struct simulation *s = self;
+    struct simulation *s = simulation_of(self);
     s->over = true;
     loop_stop(&s->loop);
 }
 
 static void fault(void *self, const struct msg_fault *f, uint32_t node)
 {
-    struct simulation *s = self;
+    struct simulation *s = simulation_of(self);
     err_set(&s->fault, f->status < 0 ? f->status : -EIO, "node %u, request %u: %s failed: %s", node,
             f->request, f->what, strerror(-f->status));
     loop_stop(&s->loop);
@@ -168,12 +132,15 @@ static int build_nodes(struct simulation *s)
 static int build(struct simulation *s)
 {
     const struct cluster *c = &s->cluster;
-    struct client_observer observer = {.self = s,
-                                       .turn_arrived = turn_arrived,
-                                       .turn_over = turn_over,
-                                       .session_over = session_over,
-                                       .all_over = all_over,
-                                       .fault = fault};
+    struct client_observer observer;
+    s->recorder = (struct recorder){.scenario = s->scenario,
+                                    .cluster = c,
+                                    .workload = s->workload,
+                                    .requests_csv = s->options.requests_csv,
+                                    .decisions_csv = s->options.decisions_csv};
+    recorder_observe_client(&s->recorder, &observer);
+    observer.all_over = all_over;
+    observer.fault = fault;
     struct metrics_probe probe = {.self = s, .read = simulation_probe};
     virtual_driver_init(&s->driver, s->options.interrupted, s->options.progress ? tick : NULL, s);
     int rc = loop_init(&s->loop, &s->driver.driver, s->scenario->tie_seed);
@@ -181,9 +148,8 @@ static int build(struct simulation *s)
     rc = rc ? rc : build_nodes(s);
     rc = rc ? rc : central_init(&s->central, c, &s->loop, &s->messages.port);
     rc = rc ? rc : client_init(&s->client, c, s->workload, &s->loop, &s->messages.port, &observer);
-    rc = rc ? rc
-            : metrics_init(&s->metrics, &s->loop, &probe, cluster_nodes(c),
-                           c->prefill_nodes * c->gpus_per_node);
+    rc = rc ? rc : recorder_start(&s->recorder, &s->loop, &probe);
+    recorder_observe_central(&s->recorder, &s->central.observer);
     loop_timer_init(&s->watchdog, watch);
     if (rc == 0) {
         loop_arm(&s->loop, &s->watchdog, STUCK_AFTER_S * NS_PER_S);
@@ -235,7 +201,7 @@ void simulation_free(struct simulation *s)
     free(s->prefill);
     free(s->decode);
     if (s->loop.heap) {
-        metrics_done(&s->metrics);
+        recorder_done(&s->recorder);
         client_done(&s->client);
         central_done(&s->central);
         sim_compute_done(&s->compute);
@@ -252,17 +218,8 @@ const struct workload *simulation_workload(const struct simulation *s)
     return s->workload;
 }
 
-static void write_requests_header(FILE *out)
-{
-    fprintf(out, "session,turn,prompt_tok,hit_tok,gen_tok,arrival_s,first_token_s,second_token_s,"
-                 "last_token_s,sched_s,alloc_s,read_s,prefill_s\n");
-}
-
 int simulation_run(struct simulation *s, struct result *ret, struct err *err)
 {
-    if (s->options.requests_csv) {
-        write_requests_header(s->options.requests_csv);
-    }
     int rc = loop_run(&s->loop);
     if (s->fault.set) {
         *err = s->fault;
@@ -282,7 +239,8 @@ int simulation_run(struct simulation *s, struct result *ret, struct err *err)
         return rc;
     }
     simulation_result(s, ret);
-    if (s->options.series_csv && metrics_write_series(&s->metrics, s->options.series_csv)) {
+    if (s->options.series_csv &&
+        metrics_write_series(&s->recorder.metrics, s->options.series_csv)) {
         return err_set(err, -EIO, "cannot write the series");
     }
     return 0;

@@ -24,8 +24,9 @@ struct simulation_options {
     const atomic_bool *interrupted; /* NULL, or set by a signal handler */
     void (*progress)(void *arg, const struct simulation_progress *p); /* NULL: not wanted */
     void *progress_arg;
-    FILE *requests_csv; /* NULL, or one row per request */
-    FILE *series_csv;   /* NULL, or one row per interval */
+    FILE *requests_csv;  /* NULL, or one row per request */
+    FILE *decisions_csv; /* NULL, or one row per decision of the central scheduler */
+    FILE *series_csv;    /* NULL, or one row per interval */
 };
 
 /*

@@ -4,8 +4,8 @@
 #ifndef DUALPATH_PLAN_SIMULATION_H
 #define DUALPATH_PLAN_SIMULATION_H
 
+#include "plan/recorder.h"
 #include "plan/simulate.h"
-#include "report/metrics.h"
 #include "sched/central.h"
 #include "sched/client.h"
 #include "sched/decode_node.h"
@@ -33,11 +33,10 @@ struct simulation {
     uint32_t n_prefill, n_decode; /* built so far */
     struct central central;
     struct client client;
-    struct metrics metrics;
+    struct recorder recorder;
 
     struct loop_timer watchdog;
     uint64_t watched_over;
-    uint64_t expected_blocks; /* that finished requests should have persisted */
     struct err fault;
     bool over;
 };

@@ -51,7 +51,7 @@ static int check_tokens(const struct simulation *s, struct err *err)
     rc = rc ? rc : equal(err, "tokens generated", t->served_gen_tok, t->gen_tok);
     rc = rc ? rc : equal(err, "tokens computed by prefill", computed, t->prompt_tok - t->hit_tok);
     rc = rc ? rc : equal(err, "tokens from decode steps", generated, t->gen_tok - t->requests);
-    return rc ? rc : equal(err, "blocks persisted", persisted, s->expected_blocks);
+    return rc ? rc : equal(err, "blocks persisted", persisted, s->recorder.expected_blocks);
 }
 
 static int check_space(const struct space *sp, const char *what, struct err *err)

@@ -70,39 +70,11 @@ static void add_bytes(const struct simulation *s, struct result *ret)
     ret->storage_read_bytes = ret->pe_path_bytes + ret->de_path_bytes;
 }
 
-static void add_slo(const struct simulation *s, struct result *ret)
-{
-    const struct scenario_slo *slo = &s->scenario->slo;
-    ret->ttft_ok_frac = hist_share_below(&s->metrics.ttft, slo->ttft_s);
-    ret->tpot_ok_frac = hist_share_below(&s->metrics.tpot, slo->tpot_s);
-    ret->slo_met =
-        !ret->unstable && ret->ttft_s.mean <= slo->ttft_s && ret->tpot_s.mean <= slo->tpot_s;
-}
-
-/* When the last agent comes, whatever rule agents come by; 0 when all are there from the start. */
-static uint64_t last_arrival_ns(const struct workload *w)
-{
-    struct workload_session s;
-    uint32_t last = w->n_sessions;
-    do {
-        w->ops->session(w, --last, &s);
-    } while (s.parent != WORKLOAD_NONE);
-    return s.arrival_ns;
-}
-
 void simulation_result(struct simulation *s, struct result *ret)
 {
-    const struct scenario *sc = s->scenario;
     struct workload_info info;
     workload_info(s->workload, &info);
-    *ret = (struct result){.seed = sc->seed, .events = s->loop.n_fired};
-    metrics_finish(&s->metrics, last_arrival_ns(s->workload), ret);
+    recorder_result(&s->recorder, "sim", info.trace->sha256, ret);
+    ret->events = s->loop.n_fired;
     add_bytes(s, ret);
-    add_slo(s, ret);
-    ret->gpu_hours = cluster_nodes(&s->cluster) * s->cluster.gpus_per_node * ret->jct_s / 3600;
-    ret->usd = ret->gpu_hours * sc->cost.gpu_hour_usd;
-    snprintf(ret->version, sizeof(ret->version), "%s", DUALPATH_VERSION);
-    snprintf(ret->backend, sizeof(ret->backend), "sim");
-    snprintf(ret->scenario_sha256, sizeof(ret->scenario_sha256), "%s", sc->sha256);
-    snprintf(ret->trace_sha256, sizeof(ret->trace_sha256), "%s", info.trace->sha256);
 }

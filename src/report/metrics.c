@@ -47,7 +47,7 @@ static void take_sample(struct metrics *m)
     }
     integrate_in_system(m);
     struct metrics_sample *s = &m->samples[m->n_samples++];
-    s->t_ns = loop_now_ns(m->loop);
+    s->t_ns = loop_now_ns(m->loop) - m->origin_ns;
     s->arrived = m->arrived;
     s->over = m->requests;
     s->in_system_s = m->in_system_integral_s;
@@ -85,6 +85,8 @@ int metrics_init(struct metrics *m, struct loop *loop, const struct metrics_prob
                  uint32_t n_nodes, uint32_t n_prefill_engines)
 {
     *m = (struct metrics){.loop = loop,
+                          .origin_ns = loop_now_ns(loop),
+                          .in_system_since_ns = loop_now_ns(loop),
                           .probe = *probe,
                           .n_nodes = n_nodes,
                           .n_prefill_engines = n_prefill_engines,
@@ -137,7 +139,8 @@ void metrics_turn_over(struct metrics *m, const struct metrics_turn *t)
     m->read_s += (double)t->read_ns * 1e-9;
     m->prefill_s += (double)t->prefill_ns * 1e-9;
     m->latency_s += (double)(t->last_ns - t->arrival_ns) * 1e-9;
-    m->last_end_ns = t->last_ns > m->last_end_ns ? t->last_ns : m->last_end_ns;
+    uint64_t end_ns = t->last_ns - m->origin_ns;
+    m->last_end_ns = end_ns > m->last_end_ns ? end_ns : m->last_end_ns;
 }
 
 void metrics_agent_over(struct metrics *m, uint64_t arrival_ns, uint64_t end_ns)

@@ -41,6 +41,7 @@ struct metrics_probe {
 
 struct metrics {
     struct loop *loop;
+    uint64_t origin_ns; /* of the run, on the loop's clock: times in results count from here */
     struct metrics_probe probe;
     uint32_t n_nodes, n_prefill_engines;
     double ttft_limit_s, tpot_limit_s;
@@ -57,7 +58,7 @@ struct metrics {
     struct loop_timer timer;
 };
 
-/* Starts sampling. Returns 0 or -ENOMEM. */
+/* Starts sampling; the run begins now. Returns 0 or -ENOMEM. */
 int metrics_init(struct metrics *m, struct loop *loop, const struct metrics_probe *probe,
                  uint32_t n_nodes, uint32_t n_prefill_engines);
 void metrics_done(struct metrics *m);
