@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/run_real.h"
 #include "input/scenario_explain.h"
 #include "input/workload.h"
 #include "plan/simulate.h"
@@ -20,8 +21,12 @@ static const char help[] =
     "\n"
     "Simulates SCENARIO (a JSON file, or the name of a shipped one: 'dualpath list scenarios') "
     "and\n"
-    "prints the result on stdout: text for a person, one JSON object for a program.\n"
+    "prints the result on stdout: text for a person, one JSON object for a program. With --backend "
+    "real\n"
+    "the same scheduler, engines and data path run as processes on this machine, or on a "
+    "cluster.\n"
     "\n"
+    "  --backend BACKEND    sim (default) or real\n"
     "  --set PATH=VALUE     sets a key of the scenario (system.preset=basic, "
     "cluster.snic_Bps=800Gb/s);\n"
     "                       may be given many times, the last one wins\n"
@@ -31,6 +36,7 @@ static const char help[] =
     "  -o FILE              the result goes to FILE instead\n"
     "  --requests FILE.csv  also one row per request: lengths, times, parts of its TTFT\n"
     "  --series FILE.csv    also the run over time: load, rates, use of every resource\n"
+    "  --decisions FILE.csv also one row per decision of the central scheduler, in order\n"
     "  --export-trace FILE  also the arrivals of this run, as a trace to replay\n"
     "  --replay FILE        runs such a trace as it stands, instead of the scenario's workload: "
     "same "
@@ -43,6 +49,14 @@ static const char help[] =
     "                       from, what follows from it\n"
     "  --help\n"
     "\n"
+    "With --backend real:\n"
+    "  --print-launch       starts no agents: prints the lines that start them on a cluster, and "
+    "waits\n"
+    "  --join-file FILE     with --print-launch: where the agents' keys go (default: "
+    "./dualpath-join.json)\n"
+    "  --listen ADDRESS     with --print-launch: numeric address of this machine that they reach\n"
+    "  --wait SECONDS       for all agents to be ready (default: 60, with --print-launch 600)\n"
+    "\n"
     "Exit status: 0 success, 1 the run failed, 2 bad input, 130 interrupted (nothing is written "
     "then).\n";
 
@@ -53,8 +67,10 @@ struct run_args {
     char *owned_sets[3]; /* --seed, --tie-seed and --replay as settings */
     size_t n_owned;
     enum cli_format format;
-    const char *output, *requests, *series, *trace;
+    const char *output, *requests, *series, *decisions, *trace;
     bool explain, help;
+    bool real;
+    struct run_real_args real_args;
 };
 
 static atomic_bool interrupted;
@@ -76,6 +92,12 @@ enum {
     OPT_REPLAY,
     OPT_EXPLAIN,
     OPT_HELP,
+    OPT_BACKEND,
+    OPT_DECISIONS,
+    OPT_PRINT_LAUNCH,
+    OPT_JOIN_FILE,
+    OPT_LISTEN,
+    OPT_WAIT,
 };
 
 static const struct option run_options[] = {
@@ -89,6 +111,12 @@ static const struct option run_options[] = {
     {"replay", required_argument, NULL, OPT_REPLAY},
     {"explain", no_argument, NULL, OPT_EXPLAIN},
     {"help", no_argument, NULL, OPT_HELP},
+    {"backend", required_argument, NULL, OPT_BACKEND},
+    {"decisions", required_argument, NULL, OPT_DECISIONS},
+    {"print-launch", no_argument, NULL, OPT_PRINT_LAUNCH},
+    {"join-file", required_argument, NULL, OPT_JOIN_FILE},
+    {"listen", required_argument, NULL, OPT_LISTEN},
+    {"wait", required_argument, NULL, OPT_WAIT},
     {NULL, 0, NULL, 0},
 };
 
@@ -124,6 +152,35 @@ static int set_replay(struct run_args *a, const char *trace, struct err *err)
     return set_key(a, "workload.trace", trace, err);
 }
 
+static int set_backend(struct run_args *a, const char *value, struct err *err)
+{
+    a->real = strcmp(value, "real") == 0;
+    if (!a->real && strcmp(value, "sim") != 0) {
+        err_field(err, "--backend");
+        return err_set(err, -EINVAL, "found \"%s\", expected sim or real", value);
+    }
+    return 0;
+}
+
+/* Options of a real run only. */
+static int parse_real_option(struct run_real_args *a, int option, const char *value,
+                             struct err *err)
+{
+    switch (option) {
+    case OPT_PRINT_LAUNCH:
+        a->print_launch = true;
+        return 0;
+    case OPT_JOIN_FILE:
+        a->join_path = value;
+        return 0;
+    case OPT_LISTEN:
+        a->listen = value;
+        return 0;
+    default:
+        return cli_positive("--wait", UNIT_S, value, &a->wait_s, err);
+    }
+}
+
 static int parse_option(struct run_args *a, int option, const char *value, struct err *err)
 {
     switch (option) {
@@ -150,6 +207,16 @@ static int parse_option(struct run_args *a, int option, const char *value, struc
     case OPT_EXPLAIN:
         a->explain = true;
         return 0;
+    case OPT_BACKEND:
+        return set_backend(a, value, err);
+    case OPT_DECISIONS:
+        a->decisions = value;
+        return 0;
+    case OPT_PRINT_LAUNCH:
+    case OPT_JOIN_FILE:
+    case OPT_LISTEN:
+    case OPT_WAIT:
+        return parse_real_option(&a->real_args, option, value, err);
     case 'o':
         a->output = value;
         return 0;
@@ -221,7 +288,7 @@ static void print_repairs(const struct workload *w)
 }
 
 struct run_outputs {
-    struct output result, requests, series, trace;
+    struct output result, requests, series, decisions, trace;
 };
 
 static int open_outputs(const struct run_args *a, struct run_outputs *o, struct err *err)
@@ -230,6 +297,7 @@ static int open_outputs(const struct run_args *a, struct run_outputs *o, struct 
     int rc = output_open(&o->result, a->output, err);
     rc = rc ? rc : output_open(&o->requests, a->requests, err);
     rc = rc ? rc : output_open(&o->series, a->series, err);
+    rc = rc ? rc : output_open(&o->decisions, a->decisions, err);
     return rc ? rc : output_open(&o->trace, a->trace, err);
 }
 
@@ -237,6 +305,7 @@ static int commit_outputs(struct run_outputs *o, struct err *err)
 {
     int rc = output_commit(&o->requests, err);
     rc = rc ? rc : output_commit(&o->series, err);
+    rc = rc ? rc : output_commit(&o->decisions, err);
     rc = rc ? rc : output_commit(&o->trace, err);
     return rc ? rc : output_commit(&o->result, err);
 }
@@ -246,6 +315,7 @@ static void discard_outputs(struct run_outputs *o)
     output_discard(&o->result);
     output_discard(&o->requests);
     output_discard(&o->series);
+    output_discard(&o->decisions);
     output_discard(&o->trace);
 }
 
@@ -265,32 +335,59 @@ static int fail(struct err *err, int rc)
     return rc == -ECANCELED ? EXIT_INTERRUPTED : EXIT_RUN_FAILED;
 }
 
-static int run(const struct run_args *a, const struct scenario *sc, struct run_outputs *o)
+/* Both return EXIT_OK with *ret filled, or the exit status after having said what is wrong. */
+static int simulate(const struct scenario *sc, struct progress *progress, struct run_outputs *o,
+                    struct result *ret)
 {
     struct err err = ERR_INIT;
-    struct progress progress;
     struct simulation *s;
-    struct result r;
-    progress_start(&progress);
-    const struct simulation_options options = {.interrupted = &interrupted,
-                                               .progress = progress_show,
-                                               .progress_arg = &progress,
-                                               .requests_csv = o->requests.file,
-                                               .series_csv = o->series.file};
-    if (simulation_new(sc, &options, &s, &err)) {
+    const struct simulation_options sim = {.interrupted = &interrupted,
+                                           .progress = progress_show,
+                                           .progress_arg = progress,
+                                           .requests_csv = o->requests.file,
+                                           .series_csv = o->series.file,
+                                           .decisions_csv = o->decisions.file};
+    if (simulation_new(sc, &sim, &s, &err)) {
         return cli_bad_input(&err);
     }
     print_repairs(simulation_workload(s));
     int rc = o->trace.file ? workload_export(simulation_workload(s), o->trace.file, &err) : 0;
-    rc = rc ? rc : simulation_run(s, &r, &err);
-    progress_end(&progress);
-    if (rc == 0) {
-        r.wall_s = progress_wall_s(&progress);
-        r.peak_rss_bytes = progress_peak_rss_bytes();
-        rc = write_result(a, &r, o->result.file ? o->result.file : stdout, &err);
-        rc = rc ? rc : commit_outputs(o, &err);
-    }
+    rc = rc ? rc : simulation_run(s, ret, &err);
+    progress_end(progress);
     simulation_free(s);
+    return rc ? fail(&err, rc) : EXIT_OK;
+}
+
+static int run_for_real(const struct scenario *sc, const struct run_real_args *args,
+                        struct run_outputs *o, struct result *ret)
+{
+    struct err err = ERR_INIT;
+    struct real_run *r;
+    const struct run_real_files files = {o->requests.file, o->series.file, o->decisions.file};
+    if (run_real_new(sc, args, &files, &interrupted, &r, &err)) {
+        return err.code == -EINVAL ? cli_bad_input(&err) : fail(&err, err.code);
+    }
+    print_repairs(real_run_workload(r));
+    int rc = o->trace.file ? workload_export(real_run_workload(r), o->trace.file, &err) : 0;
+    rc = rc ? rc : real_run_go(r, ret, &err);
+    real_run_free(r);
+    return rc ? fail(&err, rc) : EXIT_OK;
+}
+
+static int run(const struct run_args *a, const struct scenario *sc, struct run_outputs *o)
+{
+    struct err err = ERR_INIT;
+    struct progress progress;
+    struct result r;
+    progress_start(&progress);
+    int status = a->real ? run_for_real(sc, &a->real_args, o, &r) : simulate(sc, &progress, o, &r);
+    if (status != EXIT_OK) {
+        return status;
+    }
+    r.wall_s = progress_wall_s(&progress);
+    r.peak_rss_bytes = progress_peak_rss_bytes();
+    int rc = write_result(a, &r, o->result.file ? o->result.file : stdout, &err);
+    rc = rc ? rc : commit_outputs(o, &err);
     return rc ? fail(&err, rc) : EXIT_OK;
 }
 

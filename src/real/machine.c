@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "real/machine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COPY_THREADS                                                                               \
+    2 /* memory copies and checksums; the time on a small machine goes into attention */
+
+static bool is_prefill(const struct machine *m)
+{
+    return cluster_is_prefill(&m->config->cluster, m->id);
+}
+
+static int init_memory(struct machine *m, struct err *err)
+{
+    const struct cluster *c = &m->config->cluster;
+    uint64_t spans_bytes = m->config->n_spans * c->span_bytes;
+    uint64_t staging_bytes = c->persist_buffer_bytes + kv_full_block_bytes(&c->kv);
+    m->memories = calloc(cluster_nodes(c), sizeof(struct node_memory *));
+    if (!m->memories) {
+        return err_nomem(err);
+    }
+    int rc = node_memory_init(&m->memory, m->id, c->staging_offset_bytes + staging_bytes,
+                              c->gpus_per_node, spans_bytes, err);
+    if (rc == 0) {
+        m->memories[m->id] = &m->memory;
+        m->map = (struct memory_map){.nodes = m->memories, .n_nodes = cluster_nodes(c)};
+        m->stage = MACHINE_MEMORY;
+    }
+    return rc;
+}
+
+static int init_pools(struct machine *m, struct err *err)
+{
+    int rc = work_pool_init(&m->copy_pool, m->loop, m->driver, COPY_THREADS, err);
+    if (rc) {
+        return rc;
+    }
+    m->stage = MACHINE_COPY_POOL;
+    rc = work_pool_init(&m->compute_pool, m->loop, m->driver, m->config->compute_threads, err);
+    m->stage = rc ? m->stage : MACHINE_COMPUTE_POOL;
+    return rc;
+}
+
+static int parse_secret(const char *hex, uint8_t secret[TCP_SECRET_BYTES])
+{
+    static const char digits[] = "0123456789abcdef";
+    for (unsigned i = 0; i < 2 * TCP_SECRET_BYTES; i++) {
+        const char *d = hex[i] ? strchr(digits, hex[i]) : NULL;
+        if (!d) {
+            return -EINVAL;
+        }
+        secret[i / 2] = (uint8_t)(secret[i / 2] << 4 | (d - digits));
+    }
+    return hex[2 * TCP_SECRET_BYTES] ? -EINVAL : 0;
+}
+
+static int init_transport(struct machine *m, const char *host, struct err *err)
+{
+    struct tcp_options o = {.node = m->id,
+                            .listen_host = host,
+                            .depth = m->config->transport_depth,
+                            .peer_timeout_ns = m->config->peer_timeout_ns};
+    if (parse_secret(m->config->tcp_secret, o.secret)) {
+        err_field(err, "tcp_secret");
+        return err_set(err, -EINVAL, "expected %d hexadecimal digits", 2 * TCP_SECRET_BYTES);
+    }
+    int rc = transport_tcp_init(&m->transport, m->loop, m->driver, &m->copy_pool, &m->map, &o, err);
+    m->stage = rc ? m->stage : MACHINE_TRANSPORT;
+    return rc;
+}
+
+static int init_storage(struct machine *m, struct err *err)
+{
+    const struct storage_options o = {.directory = m->config->storage_dir,
+                                      .block_bytes = kv_full_block_bytes(&m->config->cluster.kv),
+                                      .queue_depth = m->config->storage_depth,
+                                      .max_ops = 4 * m->config->storage_depth};
+    int rc = storage_uring_init(&m->storage, m->loop, m->driver, &m->copy_pool, &m->map, &o, err);
+    if (rc == 0) {
+        hw_dp_init(&m->dp, m->loop, &m->transport.mover, &m->storage.mover);
+        m->stage = MACHINE_STORAGE;
+    }
+    return rc;
+}
+
+static int init_compute(struct machine *m, struct err *err)
+{
+    const struct cluster *c = &m->config->cluster;
+    const struct hw_compute_config config = {.prefill_nodes = c->prefill_nodes,
+                                             .decode_nodes = c->decode_nodes,
+                                             .gpus_per_node = c->gpus_per_node,
+                                             .prefill_ep_gpus = c->prefill_ep_gpus,
+                                             .decode_ep_gpus = c->decode_ep_gpus,
+                                             .check_every = m->config->check_every,
+                                             .verify_kv = true};
+    const struct hw_compute_parts parts = {.loop = m->loop,
+                                           .pool = &m->compute_pool,
+                                           .barrier = &m->barrier.barrier,
+                                           .map = &m->map,
+                                           .faults = &m->dp.faults};
+    struct kv_content content;
+    struct attention attention;
+    int rc = kv_content_init(&content, m->config->seed, &c->kv, err);
+    rc = rc ? rc : attention_init(&attention, &content, m->config->heads, err);
+    rc =
+        rc ? rc : compute_cpu_init(&m->kernel, &attention, hw_compute_slots(&config, &m->map), err);
+    if (rc) {
+        return rc;
+    }
+    m->stage = MACHINE_KERNEL;
+    ep_barrier_local_init(&m->barrier, m->loop);
+    rc = hw_compute_init(&m->compute, &config, &parts, &attention, &m->kernel.kernel, err);
+    m->stage = rc ? m->stage : MACHINE_COMPUTE;
+    return rc;
+}
+
+static int init_node(struct machine *m, struct msg_port *messages, struct err *err)
+{
+    const struct node_ports ports = {
+        .loop = m->loop, .dp = &m->dp.dp, .messages = messages, .compute = &m->compute.port};
+    int rc = is_prefill(m) ? prefill_node_init(&m->prefill, &m->config->cluster, &ports, m->id)
+                           : decode_node_init(&m->decode, &m->config->cluster, &ports, m->id);
+    if (rc) {
+        return err_set(err, rc, "cannot build node %u: %s", m->id, strerror(-rc));
+    }
+    m->stage = MACHINE_NODE;
+    return 0;
+}
+
+int machine_init(struct machine *m, const struct run_config *config, uint32_t id, struct loop *loop,
+                 struct wall_driver *driver, struct msg_port *messages, const char *host,
+                 struct err *err)
+{
+    memset(m, 0, sizeof(*m));
+    m->config = config;
+    m->id = id;
+    m->loop = loop;
+    m->driver = driver;
+    int rc = init_memory(m, err);
+    rc = rc ? rc : init_pools(m, err);
+    rc = rc ? rc : init_transport(m, host, err);
+    rc = rc ? rc : init_storage(m, err);
+    rc = rc ? rc : init_compute(m, err);
+    return rc ? rc : init_node(m, messages, err);
+}
+
+static struct node *node_of(struct machine *m)
+{
+    return is_prefill(m) ? &m->prefill.node : &m->decode.node;
+}
+
+void machine_start(struct machine *m)
+{
+    node_restart_fetches(node_of(m));
+}
+
+/* The end */
+
+static uint64_t room_used(const struct machine *m)
+{
+    if (is_prefill(m)) {
+        return m->prefill.dram.used;
+    }
+    uint64_t used = m->decode.dram.used + m->decode.staging.used;
+    for (uint32_t gpu = 0; gpu < m->config->cluster.gpus_per_node; gpu++) {
+        used += m->decode.hbm[gpu].used;
+    }
+    return used;
+}
+
+static uint64_t requests_left(const struct machine *m)
+{
+    return is_prefill(m) ? m->prefill.requests.n_used
+                         : m->decode.requests.n_used + m->decode.block_writes.n_used;
+}
+
+bool machine_is_quiet(const struct machine *m)
+{
+    return m->dp.dp.n_in_flight == 0 && list_empty(&m->dp.dp.blocked) && room_used(m) == 0 &&
+           requests_left(m) == 0;
+}
+
+static void report_node(const struct machine *m, struct agent_report *r)
+{
+    if (is_prefill(m)) {
+        r->computed_tok = m->prefill.computed_tok;
+        r->chunks = m->prefill.n_chunks;
+        for (uint32_t gpu = 0; gpu < m->config->cluster.gpus_per_node; gpu++) {
+            r->attention_ns[gpu] = m->prefill.engines[gpu].attention_ns;
+        }
+    } else {
+        r->generated_tok = m->decode.generated_tok;
+        r->persisted_blocks = m->decode.persisted_blocks;
+    }
+}
+
+void machine_report(const struct machine *m, struct agent_report *ret)
+{
+    struct agent_report r = {.blocks_read = m->storage.counters.blocks_read,
+                             .blocks_written = m->storage.counters.blocks_written,
+                             .rows_verified = m->compute.counts.rows_verified,
+                             .outputs_checked = m->compute.counts.outputs_checked,
+                             .forwards = m->compute.n_forwards,
+                             .steps = m->compute.n_steps,
+                             .faults = m->dp.faults.n,
+                             .in_flight = m->dp.dp.n_in_flight,
+                             .room_used = room_used(m),
+                             .requests_left = requests_left(m)};
+    for (unsigned c = 0; c < DP_N_CLASSES; c++) {
+        const struct dp_account *a = &m->dp.dp.accounts[c];
+        r.bytes_in[c] = a->bytes_in;
+        r.bytes_out[c] = a->bytes_out;
+        r.ops[c] = a->ops_out;
+    }
+    report_node(m, &r);
+    *ret = r;
+}
+
+void machine_stop(struct machine *m)
+{
+    if (m->stage == MACHINE_NODE) {
+        node_stop(node_of(m));
+    }
+    if (m->stage >= MACHINE_COMPUTE) {
+        hw_compute_stop(&m->compute);
+    }
+    if (m->stage >= MACHINE_STORAGE) {
+        hw_dp_stop(&m->dp);
+    }
+}
+
+bool machine_is_idle(const struct machine *m)
+{
+    return (m->stage < MACHINE_COMPUTE || hw_compute_idle(&m->compute)) &&
+           (m->stage < MACHINE_STORAGE || m->dp.dp.n_in_flight == 0);
+}
+
+void machine_done(struct machine *m)
+{
+    if (m->stage >= MACHINE_NODE && is_prefill(m)) {
+        prefill_node_done(&m->prefill);
+    } else if (m->stage >= MACHINE_NODE) {
+        decode_node_done(&m->decode);
+    }
+    if (m->stage >= MACHINE_COMPUTE) {
+        hw_compute_done(&m->compute);
+    }
+    if (m->stage >= MACHINE_KERNEL) {
+        ep_barrier_local_done(&m->barrier);
+        compute_cpu_done(&m->kernel);
+    }
+    if (m->stage >= MACHINE_STORAGE) {
+        storage_uring_done(&m->storage);
+    }
+    if (m->stage >= MACHINE_TRANSPORT) {
+        transport_tcp_done(&m->transport);
+    }
+    if (m->stage >= MACHINE_COMPUTE_POOL) {
+        work_pool_done(&m->compute_pool);
+    }
+    if (m->stage >= MACHINE_COPY_POOL) {
+        work_pool_done(&m->copy_pool);
+    }
+    if (m->stage >= MACHINE_MEMORY) {
+        node_memory_done(&m->memory);
+    }
+    free(m->memories);
+    m->memories = NULL;
+    m->stage = MACHINE_NOTHING;
+}

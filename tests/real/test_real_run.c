@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Whole runs in processes: dualpath run --backend real, as a person starts it. REAL_RUN_KILLS in
+ * the environment sets how many runs get an agent killed at a random moment (6), REAL_RUN_SEED the
+ * moments.
+ */
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+
+#define SCENARIO "scenarios/loopback.json"
+#define MAX_ARGS 24
+#define TEXT     (1 << 16)
+
+static char dir[200]; /* TMPDIR of the runs: must be empty again after each */
+static char out_path[256], err_path[256];
+static char out[TEXT], errors[TEXT];
+
+static void sleep_ms(unsigned ms)
+{
+    struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
+    while (nanosleep(&t, &t) && errno == EINTR) {
+    }
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void setup(void)
+{
+    const char *tmp = getenv("TMPDIR");
+    snprintf(dir, sizeof(dir), "%s/real-run-test-XXXXXX", tmp ? tmp : "/tmp");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(out_path, sizeof(out_path), "%s.out", dir);
+    snprintf(err_path, sizeof(err_path), "%s.err", dir);
+    setenv("TMPDIR", dir, 1);
+}
+
+static void teardown(void)
+{
+    unlink(out_path);
+    unlink(err_path);
+    ck_assert_int_eq(rmdir(dir), 0); /* nothing was left behind */
+    *strrchr(dir, '/') = '\0';
+    setenv("TMPDIR", dir, 1);
+}
+
+static void read_text(const char *path, char *text)
+{
+    int fd = open(path, O_RDONLY);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, TEXT - 1);
+    ck_assert_int_ge(n, 0);
+    text[n] = '\0';
+    close(fd);
+}
+
+/* Starts a program with its output in out_path and err_path. */
+static pid_t start(const char *program, const char *const *args)
+{
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        const char *argv[MAX_ARGS + 2] = {program};
+        for (unsigned i = 0; args[i] && i < MAX_ARGS; i++) {
+            argv[i + 1] = args[i];
+        }
+        int o = open(out_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+        int e = open(err_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+        dup2(o, 1);
+        dup2(e, 2);
+        execv(program, (char *const *)argv);
+        _exit(126);
+    }
+    return pid;
+}
+
+static pid_t start_run(const char *const *more)
+{
+    const char *args[MAX_ARGS + 1] = {"run", SCENARIO, "--backend", "real", "--format", "json"};
+    unsigned n = 6;
+    for (; *more && n < MAX_ARGS; more++) {
+        args[n++] = *more;
+    }
+    unlink(out_path);
+    unlink(err_path);
+    return start(getenv("DUALPATH"), args);
+}
+
+/* Exit status; -signal; fails the test after limit_s. */
+static int finish(pid_t pid, double limit_s)
+{
+    double limit = now_s() + limit_s;
+    int status;
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        if (now_s() > limit) {
+            kill(pid, SIGKILL);
+            waitpid(pid, &status, 0);
+            read_text(err_path, errors);
+            ck_abort_msg("no end within %.0f s; stderr: %s", limit_s, errors);
+        }
+        sleep_ms(5);
+    }
+    read_text(out_path, out);
+    read_text(err_path, errors);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/* Processes whose parent is pid, or that run dualpath-node under our TMPDIR when pid is 0. */
+static unsigned children(pid_t pid, pid_t *ret, unsigned max)
+{
+    DIR *d = opendir("/proc");
+    struct dirent *e;
+    unsigned n = 0;
+    while ((e = readdir(d))) {
+        char path[300], text[512];
+        long ppid;
+        snprintf(path, sizeof(path), "/proc/%s/stat", e->d_name);
+        FILE *f = e->d_name[0] >= '0' && e->d_name[0] <= '9' ? fopen(path, "r") : NULL;
+        char *end = f && fgets(text, sizeof(text), f) ? strrchr(text, ')') : NULL;
+        char state;
+        if (end && sscanf(end + 1, " %c %ld", &state, &ppid) == 2 && ppid == pid && n < max) {
+            ret[n++] = (pid_t)atol(e->d_name);
+        }
+        if (f) {
+            fclose(f);
+        }
+    }
+    closedir(d);
+    return n;
+}
+
+static double number_at(const json_t *root, const char *group, const char *key)
+{
+    const json_t *at = group ? json_object_get(root, group) : root;
+    const json_t *v = json_object_get(at, key);
+    ck_assert_msg(json_is_number(v), "no %s.%s", group ? group : "", key);
+    return json_number_value(v);
+}
+
+/* All agents served, everything verified (or the run would have failed), and figures that make
+ * sense. */
+static void check_result(const char *what)
+{
+    json_t *root = json_loads(out, 0, NULL);
+    ck_assert_msg(root != NULL, "no JSON: %s", out);
+    double jct = number_at(root, NULL, "jct_s"), ttft = number_at(root, "ttft_s", "mean");
+    ck_assert_double_eq(number_at(root, NULL, "agents"), 32);
+    ck_assert_double_eq(number_at(root, NULL, "requests"), 128);
+    ck_assert_str_eq(json_string_value(json_object_get(json_object_get(root, "run"), "backend")),
+                     "real");
+    /* The last agent arrives at 7.75 s and then pauses at least three times for 150 ms. */
+    ck_assert_double_gt(jct, 7.75 + 3 * 0.15);
+    ck_assert_double_gt(ttft, 0);
+    ck_assert_double_eq(number_at(root, "tokens", "hit") + number_at(root, "tokens", "miss"),
+                        number_at(root, "tokens", "prompt"));
+    ck_assert_double_eq(number_at(root, "bytes", "storage_read"),
+                        number_at(root, "tokens", "hit") * 4 * 288);
+    const char *verified = strstr(errors, "verified: ");
+    unsigned long rows = 0, outputs = 0;
+    ck_assert_ptr_nonnull(verified);
+    ck_assert_int_eq(
+        sscanf(verified, "verified: %lu KV rows, %lu attention outputs", &rows, &outputs), 2);
+    /* Every new token of a prompt, and every decoded one but the last, in each of 4 layers. */
+    ck_assert_uint_eq(outputs, 4 * (unsigned long)(number_at(root, "tokens", "miss") +
+                                                   number_at(root, "tokens", "generated") - 128));
+    ck_assert_uint_gt(rows, 4 * (unsigned long)number_at(root, "tokens", "hit"));
+    printf("%s: JCT %.3f s, mean TTFT %.4f s, %lu KV rows and %lu outputs right\n", what, jct, ttft,
+           rows, outputs);
+    json_decref(root);
+}
+
+START_TEST(loopback_dualpath)
+{
+    const char *more[] = {NULL};
+    ck_assert_msg(finish(start_run(more), 110) == 0, "%s", errors);
+    check_result("dualpath");
+}
+END_TEST
+
+START_TEST(loopback_basic)
+{
+    const char *more[] = {"--set", "system.preset=basic", NULL};
+    ck_assert_msg(finish(start_run(more), 110) == 0, "%s", errors);
+    check_result("basic");
+}
+END_TEST
+
+START_TEST(loopback_every_other_request_by_the_decode_path)
+{
+    const char *more[] = {"--set", "system.path_policy=round_robin", NULL};
+    ck_assert_msg(finish(start_run(more), 110) == 0, "%s", errors);
+    check_result("both paths in turn");
+    json_t *root = json_loads(out, 0, NULL);
+    ck_assert_double_gt(number_at(root, "bytes", "pe_path"), 0);
+    ck_assert_double_gt(number_at(root, "bytes", "de_path"), 0);
+    json_decref(root);
+}
+END_TEST
+
+static unsigned from_environment(const char *name, unsigned otherwise)
+{
+    const char *text = getenv(name);
+    return text ? (unsigned)strtoul(text, NULL, 10) : otherwise;
+}
+
+/* Exit status 0 only when the run had ended before the kill; never a result beside a failure. */
+static void check_killed(int status, pid_t victim, unsigned round, unsigned after_ms)
+{
+    char expected[64];
+    snprintf(expected, sizeof(expected), "(process %ld) was killed by signal 9", (long)victim);
+    if (status != 0) {
+        ck_assert_msg(status == 1, "round %u, after %u ms: status %d: %s", round, after_ms, status,
+                      errors);
+        ck_assert_str_eq(out, "");
+        ck_assert_msg(strstr(errors, expected) != NULL, "round %u, after %u ms: %s not in: %s",
+                      round, after_ms, expected, errors);
+        ck_assert_ptr_nonnull(strstr(errors, " node "));
+    }
+}
+
+START_TEST(an_agent_is_killed_at_a_random_moment)
+{
+    unsigned rounds = from_environment("REAL_RUN_KILLS", 6);
+    uint64_t seed = from_environment("REAL_RUN_SEED", 1);
+    const char *more[] = {"--set", "workload.agents=12", NULL};
+    unsigned n_killed = 0;
+    for (unsigned round = 0; round < rounds; round++) {
+        uint64_t h = hash_mix64(seed << 32 | round);
+        unsigned after_ms = (unsigned)(h % 4000), which = (unsigned)(h >> 32) % 4;
+        pid_t agents[16];
+        pid_t run = start_run(more);
+        sleep_ms(after_ms);
+        unsigned n = children(run, agents, 16);
+        for (unsigned i = 0; n < 4 && i < 1000; i++) { /* still starting */
+            sleep_ms(2);
+            n = children(run, agents, 16);
+        }
+        if (n < 4) {
+            ck_assert_int_eq(finish(run, 20), 0); /* over already */
+            continue;
+        }
+        kill(agents[which], SIGKILL);
+        double killed_s = now_s();
+        int status = finish(run, 20);
+        check_killed(status, agents[which], round, after_ms);
+        n_killed += status != 0;
+        ck_assert_double_lt(now_s() - killed_s, 10);
+        for (unsigned i = 0; i < n; i++) {
+            ck_assert_msg(kill(agents[i], 0) && errno == ESRCH, "agent %ld is still there: %s",
+                          (long)agents[i], errors);
+        }
+    }
+    printf("%u of %u runs lost an agent before their end\n", n_killed, rounds);
+}
+END_TEST
+
+static void interrupt_run(int sig)
+{
+    pid_t agents[16];
+    const char *more[] = {NULL};
+    pid_t run = start_run(more);
+    sleep_ms(1500);
+    unsigned n = children(run, agents, 16);
+    ck_assert_uint_eq(n, 4);
+    kill(run, sig);
+    int status = finish(run, 20);
+    ck_assert_msg(status == 130, "status %d: %s", status, errors);
+    ck_assert_str_eq(out, "");
+    ck_assert_ptr_nonnull(strstr(errors, "interrupted"));
+    for (unsigned i = 0; i < n; i++) {
+        ck_assert(kill(agents[i], 0) && errno == ESRCH);
+    }
+}
+
+START_TEST(an_interrupt_ends_all)
+{
+    interrupt_run(SIGINT);
+    interrupt_run(SIGTERM);
+}
+END_TEST
+
+/* Orphans become children of another process, so they are asked for by their ids. */
+START_TEST(agents_end_when_the_hub_is_killed)
+{
+    pid_t agents[16];
+    const char *more[] = {NULL};
+    pid_t run = start_run(more);
+    sleep_ms(1500);
+    unsigned n = children(run, agents, 16), left = n;
+    ck_assert_uint_eq(n, 4);
+    kill(run, SIGKILL);
+    ck_assert_int_eq(finish(run, 20), -SIGKILL);
+    for (unsigned wait = 0; left > 0 && wait < 1500; wait++) {
+        sleep_ms(10);
+        left = 0;
+        for (unsigned i = 0; i < n; i++) {
+            char path[64], state = 'X', text[512] = "";
+            snprintf(path, sizeof(path), "/proc/%ld/stat", (long)agents[i]);
+            FILE *f = fopen(path, "r");
+            if (f && fgets(text, sizeof(text), f) && strrchr(text, ')')) {
+                sscanf(strrchr(text, ')') + 1, " %c", &state);
+            }
+            if (f) {
+                fclose(f);
+            }
+            left += state != 'X' && state != 'Z';
+        }
+    }
+    ck_assert_uint_eq(left, 0);
+    read_text(err_path, errors);
+    ck_assert_ptr_nonnull(strstr(errors, "the hub is lost"));
+    /* A hub that is killed cannot tidy up. */
+    char command[300];
+    snprintf(command, sizeof(command), "rm -r %s/dualpath-*", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+START_TEST(a_trace_with_shared_blocks_is_refused)
+{
+    char path[300], setting[340];
+    const char *more[] = {"--set", setting, NULL};
+    snprintf(path, sizeof(path), "%s.jsonl", dir);
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs("{\"schema\": \"dualpath/trace/1\", \"block_tok\": 64, \"sessions\": 1}\n"
+          "{\"arrival_ns\": 0, \"scope\": 0, \"turns\": [{\"prompt_tok\": 100, \"gen_tok\": 2, "
+          "\"hash_ids\": [1, 2]}]}\n",
+          f);
+    fclose(f);
+    snprintf(setting, sizeof(setting), "workload.trace=%s", path);
+    ck_assert_int_eq(finish(start_run(more), 20), 2);
+    ck_assert_msg(strstr(errors, "workload.trace: found a trace with block ids") != NULL, "%s",
+                  errors);
+    unlink(path);
+}
+END_TEST
+
+START_TEST(groups_over_several_nodes_are_refused)
+{
+    const char *more[] = {"--set", "system.prefill_ep_gpus=2", NULL};
+    ck_assert_int_eq(finish(start_run(more), 20), 2);
+    ck_assert_msg(strstr(errors, "system.prefill_ep_gpus: ") != NULL, "%s", errors);
+}
+END_TEST
+
+static void wait_for_file(const char *path)
+{
+    for (unsigned i = 0; access(path, R_OK) && i < 1000; i++) {
+        sleep_ms(10);
+    }
+}
+
+/* As on a cluster: agents are started by somebody else. A second join file's keys do not open the
+ * door. */
+START_TEST(agents_can_be_started_by_hand)
+{
+    char join[300], setting[340], agent[600];
+    snprintf(join, sizeof(join), "%s.join", dir);
+    snprintf(setting, sizeof(setting), "hw.storage_dir=%s", dir);
+    snprintf(agent, sizeof(agent), "%s-node", getenv("DUALPATH"));
+    const char *more[] = {"--print-launch",    "--join-file", join,    "--listen",
+                          "127.0.0.1",         "--set",       setting, "--set",
+                          "workload.agents=6", NULL};
+    pid_t run = start_run(more), agents[4];
+    wait_for_file(join);
+    for (unsigned i = 0; i < 4; i++) {
+        char number[8];
+        snprintf(number, sizeof(number), "%u", i);
+        const char *args[] = {"--join", join, "--node", number, NULL};
+        agents[i] = start(agent, args);
+    }
+    ck_assert_msg(finish(run, 60) == 0, "%s", errors);
+    ck_assert_ptr_nonnull(strstr(errors, "srun --nodes=4 --ntasks=4"));
+    for (unsigned i = 0; i < 4; i++) {
+        ck_assert_int_eq(finish(agents[i], 20), 0);
+    }
+    ck_assert(access(join, F_OK) && errno == ENOENT);
+}
+END_TEST
+
+/* An agent of another machine, whose process nobody here can watch. */
+START_TEST(a_distant_agent_is_killed)
+{
+    char join[300], setting[340], agent[600];
+    snprintf(join, sizeof(join), "%s.join", dir);
+    snprintf(setting, sizeof(setting), "hw.storage_dir=%s", dir);
+    snprintf(agent, sizeof(agent), "%s-node", getenv("DUALPATH"));
+    const char *more[] = {"--print-launch", "--join-file", join,    "--listen",
+                          "127.0.0.1",      "--set",       setting, NULL};
+    pid_t run = start_run(more), agents[4];
+    wait_for_file(join);
+    for (unsigned i = 0; i < 4; i++) {
+        char number[8];
+        snprintf(number, sizeof(number), "%u", i);
+        const char *args[] = {"--join", join, "--node", number, NULL};
+        agents[i] = start(agent, args);
+    }
+    sleep_ms(1500);
+    kill(agents[3], SIGKILL);
+    ck_assert_int_eq(finish(run, 20), 1);
+    ck_assert_msg(strstr(errors, "decode node 1 is lost: its connection has ended") != NULL, "%s",
+                  errors);
+    ck_assert_str_eq(out, "");
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_int_eq(finish(agents[i], 20), 1); /* the hub has told them to end */
+    }
+    ck_assert_int_eq(finish(agents[3], 20), -SIGKILL);
+}
+END_TEST
+
+START_TEST(an_agent_that_hangs_is_named)
+{
+    const char *more[] = {NULL};
+    pid_t agents[16], run = start_run(more);
+    sleep_ms(1500);
+    ck_assert_uint_eq(children(run, agents, 16), 4);
+    kill(agents[1], SIGSTOP);
+    ck_assert_int_eq(finish(run, 30), 1);
+    ck_assert_msg(strstr(errors, " node ") && strstr(errors, "is lost: has not been heard of"),
+                  "%s", errors);
+}
+END_TEST
+
+/*
+ * Fetches come every 500 ms, from each node in turn; agents arrive in the middle between two of them, and
+ * their second turns 100 ms and their own time to compute behind one. What the scheduler then decides does
+ * not hang on how long things take (up to 400 ms), and the simulator decides the same, in the same order.
+ */
+static void write_spaced_trace(const char *path)
+{
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fprintf(f, "{\"schema\": \"dualpath/trace/1\", \"block_tok\": 0, \"sessions\": 8}\n");
+    for (unsigned i = 0; i < 8; i++) {
+        unsigned long arrival_ms = 1500ul * i + 250;
+        fprintf(f,
+                "{\"arrival_ns\": %lu000000, \"turns\": [{\"prompt_tok\": %u, \"gen_tok\": 4, "
+                "\"delay_ns\": 0}, {\"prompt_tok\": %u, \"gen_tok\": 4, \"delay_ns\": "
+                "1100000000}]}\n",
+                arrival_ms, 100 + 10 * i, 240 + 10 * i);
+    }
+    fclose(f);
+}
+
+START_TEST(real_and_simulated_decisions_are_equal)
+{
+    char trace[300], setting[340], real[300], simulated[300];
+    static char real_text[TEXT], sim_text[TEXT];
+    snprintf(trace, sizeof(trace), "%s.trace", dir);
+    snprintf(setting, sizeof(setting), "workload.trace=%s", trace);
+    snprintf(real, sizeof(real), "%s.real", dir);
+    snprintf(simulated, sizeof(simulated), "%s.sim", dir);
+    write_spaced_trace(trace);
+    const char *more[] = {"--set",       setting,
+                          "--set",       "workload.agents=8",
+                          "--set",       "system.fetch_period_s=2s",
+                          "--set",       "system.path_policy=round_robin",
+                          "--set",       "hw.check_every=0",
+                          "--decisions", real,
+                          NULL};
+    ck_assert_msg(finish(start_run(more), 60) == 0, "%s", errors);
+    more[11] = simulated;
+    const char *args[MAX_ARGS + 1] = {"run", SCENARIO};
+    memcpy(args + 2, more, sizeof(more));
+    ck_assert_msg(finish(start(getenv("DUALPATH"), args), 60) == 0, "%s", errors);
+    read_text(real, real_text);
+    read_text(simulated, sim_text);
+    ck_assert_str_eq(real_text, sim_text);
+    unsigned lines = 0;
+    for (const char *c = real_text; *c; c++) {
+        lines += *c == '\n';
+    }
+    ck_assert_uint_eq(lines, 1 + 16);
+    unlink(trace);
+    unlink(real);
+    unlink(simulated);
+}
+END_TEST
+
+START_TEST(agents_that_do_not_come_are_named)
+{
+    char join[300], setting[340];
+    snprintf(join, sizeof(join), "%s.join", dir);
+    snprintf(setting, sizeof(setting), "hw.storage_dir=%s", dir);
+    const char *more[] = {"--print-launch", "--join-file", join,    "--listen", "127.0.0.1",
+                          "--wait",         "500ms",       "--set", setting,    NULL};
+    ck_assert_int_eq(finish(start_run(more), 20), 1);
+    ck_assert_msg(strstr(errors,
+                         "not ready in time: prefill node 0, prefill node 1, decode node 0, "
+                         "decode node 1") != NULL,
+                  "%s", errors);
+}
+END_TEST
+
+START_TEST(agent_usage)
+{
+    char agent[600], path[300];
+    snprintf(agent, sizeof(agent), "%s-node", getenv("DUALPATH"));
+    snprintf(path, sizeof(path), "%s.public", dir);
+    const struct {
+        const char *args[6], *expected;
+    } rows[] = {
+        {{"--node", "1", NULL}, "no join file given"},
+        {{"--join", "x", NULL}, "which node is this?"},
+        {{"--join", "x", "--node", "minus", NULL}, "which node is this?"},
+        {{"--join", "/nonexistent/join.json", "--node", "0", NULL}, "cannot open the join file"},
+        {{"--join", path, "--node", "0", NULL}, "expected 600: the file holds secret keys"},
+    };
+    int fd = open(path, O_WRONLY | O_CREAT, 0644);
+    close(fd);
+    chmod(path, 0644);
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        unlink(out_path);
+        unlink(err_path);
+        ck_assert_int_eq(finish(start(agent, rows[i].args), 20), 2);
+        ck_assert_msg(strstr(errors, rows[i].expected) != NULL, "%s", errors);
+    }
+    unlink(path);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("real_run");
+    TCase *t = tcase_create("real_run");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 20.0 * from_environment("REAL_RUN_KILLS", 6) + 240);
+    tcase_add_test(t, agent_usage);
+    tcase_add_test(t, a_trace_with_shared_blocks_is_refused);
+    tcase_add_test(t, groups_over_several_nodes_are_refused);
+    tcase_add_test(t, agents_that_do_not_come_are_named);
+    tcase_add_test(t, agents_can_be_started_by_hand);
+    tcase_add_test(t, a_distant_agent_is_killed);
+    tcase_add_test(t, an_agent_that_hangs_is_named);
+    tcase_add_test(t, real_and_simulated_decisions_are_equal);
+    tcase_add_test(t, loopback_dualpath);
+    tcase_add_test(t, loopback_basic);
+    tcase_add_test(t, loopback_every_other_request_by_the_decode_path);
+    tcase_add_test(t, an_interrupt_ends_all);
+    tcase_add_test(t, agents_end_when_the_hub_is_killed);
+    tcase_add_test(t, an_agent_is_killed_at_a_random_moment);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
