@@ -51,6 +51,18 @@ static void set_rules(const struct scenario *sc, const struct scenario_derived *
     c->stage_layers = (c->kv.n_layers + stages - 1) / stages;
 }
 
+static int check_buffer(const struct scenario *sc, const struct cluster *c, struct err *err)
+{
+    uint64_t least = 2 * kv_full_block_bytes(&c->kv); /* one for prompts, one to persist from */
+    if (sc->cluster.dram_buffer_bytes >= least) {
+        return 0;
+    }
+    err_at(err, sc->path, 0, 0);
+    err_field(err, "cluster.dram_buffer_bytes");
+    return err_set(err, -EINVAL, "found %llu bytes, expected at least two Full Blocks, %llu bytes",
+                   (unsigned long long)sc->cluster.dram_buffer_bytes, (unsigned long long)least);
+}
+
 static int check_even(const struct cluster *c, struct err *err)
 {
     if (c->prefill_nodes % c->prefill_group_nodes || c->decode_nodes % c->decode_group_nodes) {
@@ -88,6 +100,9 @@ int compose_cluster(const struct scenario *sc, struct timing_model *ret_timing,
                .layer_tok_bytes = (uint64_t)per_layer},
         .timing = ret_timing,
     };
+    if (check_buffer(sc, &c, err)) {
+        return err->code;
+    }
     set_memories(sc, &d, &c);
     set_rules(sc, &d, &c);
     *ret_cluster = c;
