@@ -150,7 +150,7 @@ const struct scenario_key scenario_keys[] = {
      .source = "smallest cluster, 1P1D", .doc = "nodes that prefill"},
     {U32("cluster.decode_nodes", cluster.decode_nodes, UNIT_NONE), .fallback = "1", FROM(1, 1e6),
      .source = "smallest cluster, 1P1D", .doc = "nodes that decode"},
-    {U32("cluster.gpus_per_node", cluster.gpus_per_node, UNIT_NONE), .fallback = "8", FROM(1, 1024),
+    {U32("cluster.gpus_per_node", cluster.gpus_per_node, UNIT_NONE), .fallback = "8", FROM(1, 16),
      .source = "the DualPath paper's nodes (arXiv 2602.21548): 8 Hopper GPUs, each with a CNIC",
      .doc = "GPUs of a node, each an engine with a compute NIC of its own"},
     {.path = "cluster.gpu.base",

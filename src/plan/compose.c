@@ -63,9 +63,12 @@ static int check_buffer(const struct scenario *sc, const struct cluster *c, stru
                    (unsigned long long)sc->cluster.dram_buffer_bytes, (unsigned long long)least);
 }
 
-static int check_even(const struct cluster *c, struct err *err)
+static int check_even(const struct scenario *sc, const struct cluster *c, struct err *err)
 {
     if (c->prefill_nodes % c->prefill_group_nodes || c->decode_nodes % c->decode_group_nodes) {
+        err_at(err, sc->path, 0, 0);
+        err_field(err, "system.%s_ep_gpus",
+                  c->prefill_nodes % c->prefill_group_nodes ? "prefill" : "decode");
         return err_set(
             err, -EINVAL,
             "EP groups of %u prefill and %u decode nodes do not divide %u prefill and %u "
@@ -106,7 +109,7 @@ int compose_cluster(const struct scenario *sc, struct timing_model *ret_timing,
     set_memories(sc, &d, &c);
     set_rules(sc, &d, &c);
     *ret_cluster = c;
-    return check_even(ret_cluster, err);
+    return check_even(sc, ret_cluster, err);
 }
 
 static int too_big(const char *trace, uint32_t session, uint32_t turn, uint64_t needed,

@@ -10,9 +10,10 @@
 #include "plan/compose.h"
 #include "plan/simulation.h"
 
-/* No request finishes for this long of simulated time, with requests in the system: the run is
- * stuck. */
-#define STUCK_AFTER_S 20000
+/* With requests in the system, none comes or finishes for this long: the run is stuck. Longer than any
+ * transfer or forward that makes sense; looked at every so often. */
+#define STUCK_AFTER_S 200000
+#define WATCH_EVERY_S 10000
 
 /* The client's observer is the recorder, which is part of the simulation. */
 static struct simulation *simulation_of(void *observer)
@@ -35,20 +36,36 @@ static void fault(void *self, const struct msg_fault *f, uint32_t node)
     loop_stop(&s->loop);
 }
 
+/* Sessions are left, but nothing has arrived and nothing will. */
+static bool nobody_comes(const struct client *c)
+{
+    return c->totals.sessions_over < c->totals.sessions && c->requests.n_used == 0 &&
+           !loop_armed(&c->arrival_timer);
+}
+
 static void watch(struct loop_timer *t)
 {
     struct simulation *s = container_of(t, struct simulation, watchdog);
-    uint64_t over = s->client.totals.requests_over;
-    if (s->client.in_system > 0 && over == s->watched_over) {
-        err_set(&s->fault, -EDEADLK,
-                "stuck: %" PRIu64
-                " requests in the system and none finished for %d s of simulated time",
-                s->client.in_system, STUCK_AFTER_S);
-        loop_stop(&s->loop);
-        return;
+    const struct client *c = &s->client;
+    uint64_t now_ns = loop_now_ns(&s->loop);
+    uint64_t progress = c->totals.requests + c->totals.requests_over;
+    if (c->in_system == 0 || progress != s->watched_progress) {
+        s->watched_progress = progress;
+        s->progress_ns = now_ns;
     }
-    s->watched_over = over;
-    loop_arm(&s->loop, t, loop_now_ns(&s->loop) + STUCK_AFTER_S * NS_PER_S);
+    if (now_ns - s->progress_ns >= STUCK_AFTER_S * NS_PER_S) {
+        err_set(&s->fault, -EDEADLK,
+                "stuck: %" PRIu64 " requests in the system, and for %d s of simulated time none "
+                "came or finished",
+                c->in_system, STUCK_AFTER_S);
+        loop_stop(&s->loop);
+    } else if (nobody_comes(c)) {
+        err_set(&s->fault, -EDEADLK, "stuck: %" PRIu64 " sessions never started",
+                c->totals.sessions - c->totals.sessions_over);
+        loop_stop(&s->loop);
+    } else {
+        loop_arm(&s->loop, t, now_ns + WATCH_EVERY_S * NS_PER_S);
+    }
 }
 
 static void tick(void *arg)
@@ -152,7 +169,7 @@ static int build(struct simulation *s)
     recorder_observe_central(&s->recorder, &s->central.observer);
     loop_timer_init(&s->watchdog, watch);
     if (rc == 0) {
-        loop_arm(&s->loop, &s->watchdog, STUCK_AFTER_S * NS_PER_S);
+        loop_arm(&s->loop, &s->watchdog, WATCH_EVERY_S * NS_PER_S);
     }
     return rc;
 }

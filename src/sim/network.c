@@ -2,7 +2,6 @@
 #include "sim/network.h"
 
 #include <assert.h>
-#include <math.h>
 
 static void need_solve(struct net *n)
 {
@@ -38,8 +37,8 @@ static void arm(struct net_stream *s)
         loop_disarm(s->net->loop, &s->timer);
         return;
     }
-    double ns = ceil(left / s->maxmin.rate_Bps * 1e9);
-    loop_arm(s->net->loop, &s->timer, s->sent_at_ns + (uint64_t)(ns > 0 ? ns : 0));
+    /* sent_at_ns is now: rates and marks change at the present only. */
+    loop_arm(s->net->loop, &s->timer, loop_after_ns(s->net->loop, left / s->maxmin.rate_Bps * 1e9));
 }
 
 static void rate_before_change(struct maxmin_flow *flow, void *arg)
