@@ -145,6 +145,8 @@ const struct scenario_key scenario_keys[] = {
      .doc = "decode: latency of an MoE layer's exchange over the NICs"},
     {NUMBER("timing.decode_comm_exposed_frac", timing.decode_comm_exposed_frac, UNIT_NONE), TIMING,
      FROM(0, 1), .doc = "decode: share of the exchange's bytes that no computation hides"},
+    {BOOL("timing.free_compute", timing.free_compute), TIMING,
+     .doc = "forwards and decode steps take no time: a run shows the transfers alone"},
 
     {U32("cluster.prefill_nodes", cluster.prefill_nodes, UNIT_NONE), .fallback = "1", FROM(1, 1e6),
      .source = "smallest cluster, 1P1D", .doc = "nodes that prefill"},

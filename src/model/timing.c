@@ -2,7 +2,6 @@
 #include "model/timing.h"
 
 #include <math.h>
-#include <stdbool.h>
 
 /* Embedding and LM head are kept in BF16 by the FP8 and MXFP4 checkpoints (DeepSeek-V3, gpt-oss).
  */
@@ -76,6 +75,9 @@ static double expert_bytes(const struct timing_model *tm, const struct card_para
 
 double timing_attention_ns(const struct timing_model *tm, double cached_tok, double new_tok)
 {
+    if (tm->config.free_compute) {
+        return 0;
+    }
     const struct gpu_profile *gpu = &tm->gpu;
     double mfu =
         tm->card.attention == ATTENTION_DSA ? gpu->mfu_sparse_prefill : gpu->mfu_attention_prefill;
@@ -87,7 +89,7 @@ double timing_attention_ns(const struct timing_model *tm, double cached_tok, dou
 
 double timing_linear_ns(const struct timing_model *tm, double new_tok)
 {
-    if (new_tok <= 0) {
+    if (new_tok <= 0 || tm->config.free_compute) {
         return 0;
     }
     struct card_params p = card_count_params(&tm->card);
@@ -98,7 +100,7 @@ double timing_linear_ns(const struct timing_model *tm, double new_tok)
 
 double timing_experts_ns(const struct timing_model *tm, double group_tok, uint32_t group_gpus)
 {
-    if (card_moe_layers(&tm->card) == 0 || group_tok <= 0) {
+    if (card_moe_layers(&tm->card) == 0 || group_tok <= 0 || tm->config.free_compute) {
         return 0;
     }
     struct card_params p = card_count_params(&tm->card);
@@ -109,7 +111,7 @@ double timing_experts_ns(const struct timing_model *tm, double group_tok, uint32
 
 double timing_forward_fixed_ns(const struct timing_model *tm)
 {
-    return to_ns(tm->config.forward_fixed_s);
+    return tm->config.free_compute ? 0 : to_ns(tm->config.forward_fixed_s);
 }
 
 /* One kernel's keys of all layers: the slower of its arithmetic and its reads. Linear in keys. */
@@ -172,7 +174,7 @@ static double decode_attention_s(const struct timing_model *tm, double batch, do
 
 double timing_decode_gpu_ns(const struct timing_model *tm, double batch, double context_tok)
 {
-    if (batch <= 0) {
+    if (batch <= 0 || tm->config.free_compute) {
         return 0;
     }
     struct card_params p = card_count_params(&tm->card);
@@ -205,6 +207,9 @@ static double decode_comm_s(const struct timing_model *tm, double batch_per_gpu,
 double timing_decode_group_ns(const struct timing_model *tm, double group_batch,
                               uint32_t group_gpus)
 {
+    if (tm->config.free_compute) {
+        return 0;
+    }
     double step_s = tm->config.decode_fixed_s;
     if (card_moe_layers(&tm->card) > 0 && group_batch > 0) {
         struct card_params p = card_count_params(&tm->card);

@@ -23,6 +23,7 @@
 #ifndef DUALPATH_MODEL_TIMING_H
 #define DUALPATH_MODEL_TIMING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "model/card.h"
@@ -39,6 +40,7 @@ struct timing_config {
     double decode_collective_remote_s; /* ...and across the NICs */
     double decode_comm_exposed_frac; /* share of the decode dispatch and combine bytes' time on the
                                         NIC that nothing hides; 1 = no overlap */
+    bool free_compute; /* forwards and steps take no time: only transfers are looked at */
 };
 
 /* The documented defaults; the source of each stands in timing.c. */
