@@ -3,16 +3,14 @@
 
 #include <math.h>
 
+#include "model/collectives.h"
+
 /* Embedding and LM head are kept in BF16 by the FP8 and MXFP4 checkpoints (DeepSeek-V3, gpt-oss).
  */
 #define HEAD_BYTES_PER_PARAM 2.0
 
 /* BF16 latent and rope key, as the dense MLA decode kernels read them. */
 #define MLA_DECODE_BYTES 2.0
-
-/* FP8 vector with one FP32 scale per 128 values, and a BF16 vector: 7,392 and 14,336 B at 7168. */
-#define DISPATCH_BYTES_PER_VALUE (1.0 + 4.0 / 128)
-#define COMBINE_BYTES_PER_VALUE  2.0
 
 struct timing_config timing_config_defaults(void)
 {
@@ -31,6 +29,9 @@ struct timing_config timing_config_defaults(void)
         .decode_collective_local_s = 0.15e-3,
         .decode_collective_remote_s = 0.27e-3,
         .decode_comm_exposed_frac = 1,
+        /* Assumed: half a delay is hidden by the other half batch, which itself waits for its own.
+         */
+        .prefill_comm_exposed_frac = 0.5,
     };
 }
 
@@ -114,6 +115,21 @@ double timing_forward_fixed_ns(const struct timing_model *tm)
     return tm->config.free_compute ? 0 : to_ns(tm->config.forward_fixed_s);
 }
 
+double timing_prefill_wire_ns(const struct timing_model *tm, double tok_per_gpu,
+                              uint32_t group_gpus)
+{
+    return to_ns(tok_per_gpu *
+                 collective_prefill_bytes_per_tok(&tm->card, group_gpus, tm->gpu.nvlink_gpus) /
+                 tm->gpu.nic_Bps);
+}
+
+double timing_prefill_late_ns(const struct timing_model *tm, double compute_ns, double wire_ns,
+                              double stretch)
+{
+    return fmax(tm->config.prefill_comm_exposed_frac * wire_ns * (stretch - 1),
+                fmax(wire_ns * stretch - compute_ns, 0));
+}
+
 /* One kernel's keys of all layers: the slower of its arithmetic and its reads. Linear in keys. */
 static double decode_kernel_s(const struct timing_model *tm, double keys, double flops_per_key,
                               double flops_rate, double bytes_per_key)
@@ -184,6 +200,14 @@ double timing_decode_gpu_ns(const struct timing_model *tm, double batch, double 
                  decode_attention_s(tm, batch, context_tok));
 }
 
+double timing_decode_wire_ns(const struct timing_model *tm, double batch_per_gpu,
+                             uint32_t group_gpus)
+{
+    double bytes =
+        collective_decode_bytes_per_tok(&tm->card, group_gpus, tm->gpu.nvlink_gpus) * batch_per_gpu;
+    return to_ns(tm->config.decode_comm_exposed_frac * bytes / tm->gpu.nic_Bps);
+}
+
 /* Dispatch and combine of one GPU's share: latency per MoE layer, and bytes once they leave NVLink.
  */
 static double decode_comm_s(const struct timing_model *tm, double batch_per_gpu,
@@ -197,11 +221,8 @@ static double decode_comm_s(const struct timing_model *tm, double batch_per_gpu,
     if (group_gpus <= tm->gpu.nvlink_gpus) {
         return layers * config->decode_collective_local_s;
     }
-    double bytes_per_tok = (double)tm->card.experts_per_tok * tm->card.hidden *
-                           (DISPATCH_BYTES_PER_VALUE + COMBINE_BYTES_PER_VALUE);
-    double wire_s = batch_per_gpu * bytes_per_tok / tm->gpu.nic_Bps;
-    return layers *
-           (config->decode_collective_remote_s + config->decode_comm_exposed_frac * wire_s);
+    return layers * config->decode_collective_remote_s +
+           timing_decode_wire_ns(tm, batch_per_gpu, group_gpus) * 1e-9;
 }
 
 double timing_decode_group_ns(const struct timing_model *tm, double group_batch,
