@@ -298,7 +298,7 @@ const struct scenario_key scenario_keys[] = {
      .doc = "the same for copies within a node"},
     {NUMBER("system.kv_queue_pairs", system.kv_queue_pairs, UNIT_NONE), .fallback = "4",
      ABOVE_0(1e4),
-     .source = "assumed; inference has 24 per peer in a prefill, 1 per expert in a decode",
+     .source = "assumed; inference has 24 per peer in a prefill, 1 per busy expert in a decode",
      .doc = "qos none: queue pairs of a KV transfer"},
     {ENUM("system.submit", system.submit, submit_words), .fallback = "rdma_batched",
      .source = "the paper batches doorbells",

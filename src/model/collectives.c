@@ -68,8 +68,12 @@ double collective_prefill_queue_pairs(uint32_t group_gpus, uint32_t domain_gpus)
 }
 
 double collective_decode_queue_pairs(const struct model_card *card, uint32_t group_gpus,
-                                     uint32_t domain_gpus)
+                                     uint32_t domain_gpus, double batch)
 {
-    double peers = group_gpus > domain_gpus ? group_gpus - domain_gpus : 0;
-    return peers * fmax(1, card->n_experts / group_gpus);
+    if (!leaves_domain(card, group_gpus, domain_gpus)) {
+        return 0;
+    }
+    double outside = 1 - (double)domain_gpus / group_gpus;
+    double missed = pow(1 - (double)card->experts_per_tok / card->n_experts, batch);
+    return outside * card->n_experts * (1 - missed);
 }

@@ -42,10 +42,11 @@ double collective_decode_bytes_per_tok(const struct model_card *card, uint32_t g
 /*
  * Queue pairs of a NIC that carry these exchanges. DeepEP, the kernels of the DeepSeek models: 24
  * per peer by default, the peers of a prefill being the GPU of the same index in each other domain;
- * its low-latency kernels take one per local expert and peer, all GPUs outside the domain.
+ * its low-latency kernels take one per local expert and peer, all GPUs outside the domain, of which
+ * those are busy in a step that one of batch sequences per GPU has an expert on.
  */
 double collective_prefill_queue_pairs(uint32_t group_gpus, uint32_t domain_gpus);
 double collective_decode_queue_pairs(const struct model_card *card, uint32_t group_gpus,
-                                     uint32_t domain_gpus);
+                                     uint32_t domain_gpus, double batch);
 
 #endif

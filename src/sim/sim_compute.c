@@ -271,14 +271,14 @@ static void admit_joining(struct sim_decode_group *g)
     }
 }
 
-static struct sim_gpus decode_gpus(const struct sim_decode_group *g)
+static struct sim_gpus decode_gpus(const struct sim_decode_group *g, double batch)
 {
     const struct sim_compute_config *c = &g->sc->config;
     uint32_t n = c->decode_group_gpus, domain = g->sc->timing->gpu.nvlink_gpus;
     return (struct sim_gpus){
         .first = c->prefill_groups * c->prefill_group_gpus + (uint32_t)(g - g->sc->decodes) * n,
         .n = n,
-        .queue_pairs = collective_decode_queue_pairs(&g->sc->timing->card, n, domain)};
+        .queue_pairs = collective_decode_queue_pairs(&g->sc->timing->card, n, domain, batch)};
 }
 
 /* As price_step() has it alone: stretches the collectives of a step of batch sequences per GPU. */
@@ -291,7 +291,7 @@ static void stretch_step(struct sim_decode_group *g, double batch)
     if (!links || bytes <= 0 || g->first_ns <= 0) {
         return;
     }
-    struct sim_gpus gpus = decode_gpus(g);
+    struct sim_gpus gpus = decode_gpus(g, batch);
     double stretch = links->stretch(links->self, &gpus);
     g->wire_ns = timing_decode_wire_ns(tm, batch, n_gpus);
     g->stretched_ns = g->wire_ns * stretch;
@@ -398,7 +398,7 @@ static void epoch_over(struct loop_timer *t)
     if (g->n_sequences > 0) {
         start_epoch(g);
     } else if (g->sc->config.links && g->wire_ns > 0) {
-        struct sim_gpus gpus = decode_gpus(g);
+        struct sim_gpus gpus = decode_gpus(g, 0);
         g->sc->config.links->load(g->sc->config.links->self, &gpus, 0);
     }
 }
