@@ -18,7 +18,7 @@
 struct sim_submit_config {
     double request_s;       /* per work request; 0 = free */
     double local_request_s; /* the same for copies within a node */
-    uint32_t threads;       /* >= 1 */
+    uint32_t threads;       /* >= 1 unless requests are free */
     bool local_past_nic;    /* copies within a node are not the NIC's: cudaMemcpyAsync */
 };
 
