@@ -29,6 +29,11 @@ uint64_t scenario_beta_tok(const struct scenario *sc)
     double ns = attention + timing_linear_ns(&tm, new_tok) +
                 timing_experts_ns(&tm, new_tok * gpus, gpus) +
                 timing_forward_fixed_ns(&tm) * attention / fmax(attention, quota_ns);
+    if (sc->timing.free_compute) {
+        /* What is left to hold a GPU up is its NIC. */
+        ns = context * sc->model.n_layers * sc->model.kv_bytes_per_tok_layer /
+             sc->cluster.cnic_Bps * 1e9;
+    }
     return whole(fmax(sc->system.beta_s * 1e9 * context / ns, 1));
 }
 

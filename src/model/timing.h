@@ -8,8 +8,8 @@
  *     T = fixed + sum over layers [ max over GPUs (attention + linear)
  *                                   + experts(all tokens of the group) ]
  * Layers are taken as equal, so a run of k of L layers costs the k/L share of each sum. EP dispatch
- * and combine are taken as hidden behind the other half batch in a prefill; what is not hidden is
- * in linear_efficiency. A decode step of the group:
+ * and combine are taken as hidden behind the other half batch in a prefill, as long as KV traffic
+ * does not stretch them; what is not hidden is in linear_efficiency. A decode step of the group:
  *     T = fixed + max over GPUs (attention(batch, context) + linear(batch))
  *               + experts(batch of the group)
  *
@@ -23,6 +23,7 @@
 #ifndef DUALPATH_MODEL_TIMING_H
 #define DUALPATH_MODEL_TIMING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "model/card.h"
@@ -37,8 +38,12 @@ struct timing_config {
     double decode_collective_local_s;  /* per MoE layer and decode step: latency of dispatch +
                                           combine  in an EP group inside one NVLink domain... */
     double decode_collective_remote_s; /* ...and across the NICs */
-    double decode_comm_exposed_frac; /* share of the decode dispatch and combine bytes' time on the
-                                        NIC that nothing hides; 1 = no overlap */
+    double decode_comm_exposed_frac;  /* share of the decode dispatch and combine bytes' time on the
+                                         NIC that nothing hides; 1 = no overlap */
+    double prefill_comm_exposed_frac; /* share of the time by which KV traffic stretches a prefill's
+                                         dispatch and combine that the other half batch does not
+                                         hide */
+    bool free_compute; /* forwards and steps take no time: only transfers are looked at */
 };
 
 /* The documented defaults; the source of each stands in timing.c. */
@@ -64,6 +69,19 @@ double timing_experts_ns(const struct timing_model *tm, double group_tok, uint32
 /* Fixed cost of one forward. */
 double timing_forward_fixed_ns(const struct timing_model *tm);
 
+/* Dispatch and combine bytes of a forward on the NIC of a GPU, alone on it; tok_per_gpu on average
+ * over the group. */
+double timing_prefill_wire_ns(const struct timing_model *tm, double tok_per_gpu,
+                              uint32_t group_gpus);
+
+/*
+ * What a forward, or a part of it, of compute_ns takes longer when its wire_ns of dispatch and
+ * combine take stretch times as long: the exposed share of the delay, or all that goes beyond the
+ * computation meant to hide it.
+ */
+double timing_prefill_late_ns(const struct timing_model *tm, double compute_ns, double wire_ns,
+                              double stretch);
+
 /*
  * Attention and linear part of one decode step on one GPU with batch sequences whose contexts sum
  * to context_tok. Linear in context_tok for a fixed batch (so that n steps integrate exactly).
@@ -78,6 +96,10 @@ double timing_decode_gpu_ns(const struct timing_model *tm, double batch, double 
  */
 double timing_decode_group_ns(const struct timing_model *tm, double group_batch,
                               uint32_t group_gpus);
+
+/* The part of that which is dispatch and combine bytes on the NIC: what KV traffic can stretch. */
+double timing_decode_wire_ns(const struct timing_model *tm, double batch_per_gpu,
+                             uint32_t group_gpus);
 
 /*
  * Bytes of weights resident on each GPU when experts are spread over ep_gpus GPUs (1 = all of

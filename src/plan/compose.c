@@ -35,6 +35,29 @@ static void set_memories(const struct scenario *sc, const struct scenario_derive
     c->decode_hbm_blocks = d->decode.hbm_kv_bytes / block;
 }
 
+/* Time of a typical request's hits on the NIC over that of its forward: half the longest context,
+ * of which 5 % are new, as for beta. */
+static double transfer_over_compute(const struct scenario *sc, const struct cluster *c)
+{
+    double context = fmax((double)sc->workload.max_len_tok / 2, 1), new_tok = context / 20;
+    double bytes = (context - new_tok) * (double)c->kv.layer_tok_bytes * c->kv.n_layers;
+    double compute_ns =
+        timing_attention_ns(c->timing, context - new_tok, new_tok) +
+        timing_linear_ns(c->timing, new_tok) +
+        timing_experts_ns(c->timing, new_tok * c->prefill_ep_gpus, c->prefill_ep_gpus);
+    return compute_ns > 0 ? bytes / sc->cluster.cnic_Bps * 1e9 / compute_ns : INFINITY;
+}
+
+static uint32_t forward_stages(const struct scenario *sc, const struct cluster *c)
+{
+    if (sc->system.fidelity == FIDELITY_LAYER) {
+        return c->kv.n_layers;
+    }
+    double ratio = transfer_over_compute(sc, c);
+    bool near = ratio < COMPOSE_NEAR_BALANCE && ratio > 1 / COMPOSE_NEAR_BALANCE;
+    return near ? COMPOSE_STAGES_NEAR : COMPOSE_STAGES_FAR;
+}
+
 static void set_rules(const struct scenario *sc, const struct scenario_derived *d,
                       struct cluster *c)
 {
@@ -47,7 +70,7 @@ static void set_rules(const struct scenario *sc, const struct scenario_derived *
     c->beta_tok = d->beta_tok;
     c->fetch_period_ns = units_s_to_ns(s->fetch_period_s);
     c->scheduler_cost_ns = units_s_to_ns(s->scheduler_cost_s);
-    uint32_t stages = s->fidelity == FIDELITY_LAYER ? c->kv.n_layers : COMPOSE_AUTO_STAGES;
+    uint32_t stages = forward_stages(sc, c);
     c->stage_layers = (c->kv.n_layers + stages - 1) / stages;
 }
 

@@ -89,6 +89,32 @@ static struct storage_config storage_of(const struct scenario *sc)
                                    .in_service = {p->reads_in_service, p->writes_in_service}};
 }
 
+static enum vlarb_mode qos_mode(enum qos_other other, enum qos_mode port)
+{
+    static const enum vlarb_mode modes[] = {
+        [QOS_SPEC] = VLARB_SPEC, [QOS_LOW_ONLY] = VLARB_LOW_ONLY, [QOS_NONE] = VLARB_NONE};
+    return modes[other == QOS_OTHER_SAME ? port : (enum qos_mode)(other - QOS_OTHER_SPEC)];
+}
+
+static struct sim_isolation_config isolation_of(const struct scenario_system *s)
+{
+    return (struct sim_isolation_config){.port = qos_mode(QOS_OTHER_SAME, s->qos),
+                                         .egress = qos_mode(s->qos_switch, s->qos),
+                                         .local = qos_mode(s->qos_loopback, s->qos),
+                                         .kv_queue_pairs = s->kv_queue_pairs};
+}
+
+static struct sim_submit_config submit_of(const struct scenario_system *s)
+{
+    double batched_s = s->submit_batched_s + s->submit_doorbell_s / s->submit_batch;
+    double nic_s = s->submit == SUBMIT_RDMA ? s->submit_rdma_s : batched_s;
+    bool cuda = s->submit == SUBMIT_CUDA_MEMCPY;
+    return (struct sim_submit_config){.request_s = nic_s,
+                                      .local_request_s = cuda ? s->submit_cuda_s : nic_s,
+                                      .threads = s->submit_threads,
+                                      .local_past_nic = cuda};
+}
+
 static int build_ports(struct simulation *s)
 {
     const struct scenario *sc = s->scenario;
@@ -102,6 +128,8 @@ static int build_ports(struct simulation *s)
         .cluster_Bps = sc->cluster.storage.cluster_Bps,
         .transfer_latency_ns = units_s_to_ns(sc->system.transfer_latency_s),
         .free_transfers = sc->system.free_transfers,
+        .submit = submit_of(&sc->system),
+        .isolation = isolation_of(&sc->system),
         .seed = sc->seed,
     };
     struct sim_compute_config compute = {
@@ -110,6 +138,7 @@ static int build_ports(struct simulation *s)
         .decode_groups = c->decode_nodes * c->gpus_per_node / c->decode_ep_gpus,
         .decode_group_gpus = c->decode_ep_gpus,
         .stage_layers = c->stage_layers,
+        .links = &s->dp.links,
     };
     int rc = sim_dp_init(&s->dp, &s->loop, &dp);
     rc = rc ? rc

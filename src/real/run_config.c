@@ -62,6 +62,8 @@ static const struct flat_field fields[] = {
     U32(timing.card.experts_per_tok),
     U32(timing.card.n_shared_experts),
     U32(timing.card.expert_width),
+    U32(timing.card.expert_groups),
+    U32(timing.card.expert_groups_per_tok),
     U32(timing.card.dense_width),
     U32(timing.card.vocab),
     BOOL(timing.card.tied_embeddings),
@@ -102,6 +104,8 @@ static const struct flat_field fields[] = {
     DOUBLE(timing.config.decode_collective_local_s),
     DOUBLE(timing.config.decode_collective_remote_s),
     DOUBLE(timing.config.decode_comm_exposed_frac),
+    DOUBLE(timing.config.prefill_comm_exposed_frac),
+    BOOL(timing.config.free_compute),
 
     U64(seed),
     U32(heads),

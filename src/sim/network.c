@@ -145,7 +145,6 @@ void net_stream_open(struct net *n, struct net_stream *s, struct net_resource *c
     s->running = false;
     s->sent_bytes = 0;
     s->maxmin.owner = s;
-    s->maxmin.cap_Bps = MAXMIN_NO_CAP;
     loop_timer_init(&s->timer, fire);
     for (unsigned i = 0; i < n_path; i++) {
         s->path[i] = path[i];

@@ -8,6 +8,8 @@
 
 #include <math.h>
 
+#include "plan/compose.h"
+
 #define MAX_LAYERS 128
 #define DELAY_NS   20000000123ull
 
@@ -40,7 +42,11 @@ static void world_init(struct world *w, const char *name, const char *const *set
         .card = w->sc.model, .gpu = w->sc.cluster.gpu, .config = w->sc.timing};
     w->n_layers = w->sc.model.n_layers;
     ck_assert_uint_le(w->n_layers, MAX_LAYERS);
-    w->stage_layers = sys->fidelity == FIDELITY_LAYER ? 1 : (w->n_layers + 3) / 4;
+    struct timing_model tm;
+    struct cluster cluster;
+    struct err err = ERR_INIT;
+    ck_assert_int_eq(compose_cluster(&w->sc, &tm, &cluster, &err), 0);
+    w->stage_layers = cluster.stage_layers;
     w->layer_tok_bytes = (uint64_t)w->sc.model.kv_bytes_per_tok_layer;
     w->message_ns = to_ns(sys->message_latency_s);
     w->transfer_ns = to_ns(sys->transfer_latency_s);
@@ -257,6 +263,9 @@ static void check_session(const char *name, const char *const *sets, unsigned fi
              first_tok, gen_tok, second_tok, gen_tok, DELAY_NS);
     world_init(&w, name, sets);
     w.sc.cluster.storage.latency_median_s = 0;
+    /* Transfers alone: work requests for nothing, collectives on NVLink (see test_sim_dp.c). */
+    w.sc.system.submit_batched_s = w.sc.system.submit_doorbell_s = 0;
+    w.sc.cluster.gpu.nvlink_gpus = 64;
     run_session(&w, trace, rows);
     ck_assert_uint_eq(rows[0].arrival_ns, 1234567);
     ck_assert_uint_eq(rows[0].hit_tok, 0);
