@@ -44,11 +44,11 @@ struct point {
 static const struct point points[] = {
     {0, 1, 10, false}, {0, 1, 9, false}, {0, 1, 8, false}, {0, 1, 7, true},  {0, 1, 4, false},
     {0, 1, 1, true},   {0, 2, 1, false}, {0, 3, 1, false}, {0, 7, 2, false}, {0, 4, 1, true},
-    {0, 5, 1, false},  {1, 1, 5, false}, {1, 1, 4, false}, {1, 1, 3, true},  {1, 1, 2, false},
-    {1, 1, 1, false},  {1, 3, 2, false}, {1, 2, 1, true},  {2, 1, 5, false}, {2, 1, 4, true},
-    {2, 1, 3, false},  {2, 1, 2, false}, {2, 1, 1, false}, {2, 3, 2, true},  {2, 2, 1, false},
-    {2, 3, 1, false},  {3, 1, 8, false}, {3, 1, 7, false}, {3, 1, 1, false}, {3, 3, 2, false},
-    {3, 2, 1, true},   {3, 3, 1, false},
+    {0, 5, 1, false},  {1, 1, 5, false}, {1, 1, 4, false}, {1, 1, 3, false}, {1, 1, 2, false},
+    {1, 1, 1, true},   {1, 3, 2, false}, {1, 2, 1, false}, {2, 1, 5, false}, {2, 1, 4, false},
+    {2, 1, 3, true},   {2, 1, 2, false}, {2, 1, 1, false}, {2, 3, 2, false}, {2, 2, 1, true},
+    {2, 3, 1, false},  {3, 1, 8, false}, {3, 1, 7, false}, {3, 1, 1, true},  {3, 3, 2, false},
+    {3, 2, 1, false},  {3, 3, 1, false},
 };
 
 /*
