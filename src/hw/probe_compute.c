@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Forwards against (cached, new) and decode steps against (batch, context), by the engines of a
+ * run: with verification and the checks of outputs, all engines of a kind at once. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hw/compute_cpu.h"
+#include "hw/probe_internal.h"
+
+#define MAX_BATCH   8u
+#define MAX_STEPS   64u
+#define MAX_CONTEXT 1024u
+#define MAX_TOK     (MAX_CONTEXT + MAX_STEPS)
+
+struct engines {
+    const struct probe_config *config;
+    struct probe_ground ground;
+    struct node_memory *memories, **nodes; /* [n] */
+    uint32_t n, n_open;
+    struct memory_map map;
+    struct ep_barrier_local barrier;
+    struct hw_faults faults;
+    struct kv_content content;
+    struct attention attention;
+    struct compute_cpu cpu;
+    struct hw_compute compute;
+    bool has_cpu, has_compute;
+    uint64_t room_bytes; /* of one sequence */
+};
+
+static int open_memories(struct engines *s, struct err *e)
+{
+    s->n = s->config->prefill_nodes + s->config->decode_nodes;
+    s->memories = calloc(s->n, sizeof(*s->memories));
+    s->nodes = calloc(s->n, sizeof(struct node_memory *));
+    if (!s->memories || !s->nodes) {
+        return err_nomem(e);
+    }
+    s->room_bytes = kv_room_bytes(&s->config->kv, MAX_TOK);
+    s->map = (struct memory_map){s->nodes, s->n};
+    for (; s->n_open < s->n; s->n_open++) {
+        struct node_memory *m = &s->memories[s->n_open];
+        int rc = node_memory_init(m, s->n_open, 4096, 1, MAX_BATCH * s->room_bytes, e);
+        if (rc) {
+            return rc;
+        }
+        s->nodes[s->n_open] = m;
+    }
+    return 0;
+}
+
+static int open_compute(struct engines *s, struct err *e)
+{
+    const struct probe_config *c = s->config;
+    const struct hw_compute_config config = {.prefill_nodes = c->prefill_nodes,
+                                             .decode_nodes = c->decode_nodes,
+                                             .gpus_per_node = 1,
+                                             .prefill_ep_gpus = 1,
+                                             .decode_ep_gpus = 1,
+                                             .check_every = c->check_every,
+                                             .verify_kv = true};
+    const struct hw_compute_parts parts = {.loop = &s->ground.loop,
+                                           .pool = &s->ground.pool,
+                                           .barrier = &s->barrier.barrier,
+                                           .map = &s->map,
+                                           .faults = &s->faults};
+    int rc = kv_content_init(&s->content, 1, &c->kv, e);
+    rc = rc ? rc : attention_init(&s->attention, &s->content, c->heads, e);
+    rc = rc ? rc : compute_cpu_init(&s->cpu, &s->attention, hw_compute_slots(&config, &s->map), e);
+    s->has_cpu = rc == 0;
+    ep_barrier_local_init(&s->barrier, &s->ground.loop);
+    rc = rc ? rc : hw_compute_init(&s->compute, &config, &parts, &s->attention, &s->cpu.kernel, e);
+    s->has_compute = rc == 0;
+    return rc;
+}
+
+static int open_engines(struct engines *s, struct err *e)
+{
+    const struct probe_config *c = s->config;
+    uint32_t most = c->prefill_nodes > c->decode_nodes ? c->prefill_nodes : c->decode_nodes;
+    int rc = probe_ground_init(&s->ground, most * c->compute_threads, e);
+    rc = rc ? rc : open_memories(s, e);
+    return rc ? rc : open_compute(s, e);
+}
+
+static void close_engines(struct engines *s)
+{
+    if (s->has_compute) {
+        hw_compute_done(&s->compute);
+    }
+    if (s->has_cpu) {
+        compute_cpu_done(&s->cpu);
+        ep_barrier_local_done(&s->barrier);
+    }
+    for (uint32_t i = 0; i < s->n_open; i++) {
+        node_memory_done(&s->memories[i]);
+    }
+    free(s->memories);
+    free(s->nodes);
+    probe_ground_done(&s->ground);
+}
+
+/* The KV that a request finds: what the data path would have brought. */
+static struct compute_kv bring(struct engines *s, uint32_t node, uint32_t place, uint32_t tok)
+{
+    struct compute_kv kv = {.chain_id = place + 1, .hbm_offset_bytes = place * s->room_bytes};
+    const struct kv_run run = {kv.chain_id, 0, tok};
+    uint8_t *at = s->memories[node].hbm[0].base + kv.hbm_offset_bytes;
+    for (uint32_t layer = 0; layer < s->config->kv.n_layers; layer++) {
+        kv_content_fill_layer(&s->content, &run, layer, at);
+    }
+    return kv;
+}
+
+static int say(const struct engines *s, const char *what, int rc, struct err *e)
+{
+    return err_set(e, rc, "%s: %s", what, s->faults.n ? s->faults.last.text : strerror(-rc));
+}
+
+/* Forwards */
+
+struct forwards;
+
+struct forward {
+    struct compute_forward f;
+    struct compute_item item;
+    struct forwards *all;
+    uint64_t start_ns;
+};
+
+struct forwards {
+    struct engines *engines;
+    struct forward *forwards; /* [prefill nodes] */
+    uint64_t end_ns, n_done;
+    double time_ns;
+    uint32_t n_in_flight;
+    int status;
+};
+
+static void start_forward(struct forward *f);
+
+static void forward_done(struct compute_forward *cf)
+{
+    struct forward *f = container_of(cf, struct forward, f);
+    struct forwards *all = f->all;
+    uint64_t now = wall_now_ns();
+    all->n_in_flight--;
+    all->n_done++;
+    all->time_ns += (double)(now - f->start_ns);
+    all->status = all->status ? all->status : cf->status;
+    if (now < all->end_ns && all->status == 0) {
+        start_forward(f);
+    }
+    if (all->n_in_flight == 0) {
+        loop_stop(&all->engines->ground.loop);
+    }
+}
+
+static void start_forward(struct forward *f)
+{
+    struct forwards *all = f->all;
+    uint32_t engine = (uint32_t)(f - all->forwards);
+    uint32_t n_layers = all->engines->config->kv.n_layers;
+    f->start_ns = wall_now_ns();
+    f->f = (struct compute_forward){.group = engine,
+                                    .engine = engine,
+                                    .items = &f->item,
+                                    .n_items = 1,
+                                    .layers_total = n_layers,
+                                    .layers_ready = n_layers,
+                                    .notify_at = n_layers + 1,
+                                    .done = forward_done};
+    int rc = compute_forward(&all->engines->compute.port, &f->f);
+    all->n_in_flight += rc == 0;
+    all->status = all->status ? all->status : rc;
+}
+
+static int forward_rep(struct forwards *all, double *ret_ns)
+{
+    all->n_done = 0;
+    all->time_ns = 0;
+    all->end_ns = wall_now_ns() + all->engines->config->rep_ns;
+    for (uint32_t i = 0; i < all->engines->config->prefill_nodes && all->status == 0; i++) {
+        start_forward(&all->forwards[i]);
+    }
+    int rc = all->n_in_flight ? loop_run(&all->engines->ground.loop) : 0;
+    *ret_ns = all->time_ns / (double)all->n_done;
+    return all->status ? all->status : rc;
+}
+
+static int measure_forward(struct engines *s, uint32_t cached, uint32_t new_tok,
+                           struct probe_points *ps, struct err *e)
+{
+    uint32_t n = s->config->prefill_nodes;
+    double ns[PROBE_REPETITIONS];
+    struct forwards all = {.engines = s, .forwards = calloc(n, sizeof(struct forward))};
+    if (!all.forwards) {
+        return err_nomem(e);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        all.forwards[i].all = &all;
+        all.forwards[i].item = (struct compute_item){
+            .cached_tok = cached, .new_tok = new_tok, .kv = bring(s, i, 0, cached)};
+    }
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < PROBE_REPETITIONS; i++) {
+        rc = forward_rep(&all, &ns[i]);
+    }
+    free(all.forwards);
+    if (rc) {
+        return say(s, "forward", rc, e);
+    }
+    const struct probe_point p = {.what = PROBE_FORWARD,
+                                  .depth = 1,
+                                  .nodes = n,
+                                  .cached_tok = cached,
+                                  .new_tok = new_tok,
+                                  .time_ns = probe_stat_of(ns)};
+    return probe_points_add(ps, &p, e);
+}
+
+/* Decode steps */
+
+struct decodes;
+
+struct sequence {
+    struct compute_sequence s;
+    struct decodes *all;
+};
+
+/* One engine's steps. The first one is not counted: it verifies what was admitted. */
+struct decoder {
+    uint64_t start_ns, last_ns;
+    uint32_t steps;
+    bool over;
+};
+
+struct decodes {
+    struct engines *engines;
+    struct decoder *decoders;   /* [decode nodes] */
+    struct sequence *sequences; /* [decode nodes * batch], the first of each engine keeps time */
+    uint32_t batch, context_tok, n_joined;
+    uint64_t end_ns;
+    int status;
+};
+
+static void keep_time(struct decodes *all, struct decoder *d, const struct compute_sequence *s)
+{
+    d->last_ns = wall_now_ns();
+    if (s->steps_done <= 1) {
+        d->start_ns = d->last_ns;
+        return;
+    }
+    d->steps = s->steps_done - 1;
+    d->over = d->last_ns >= all->end_ns || d->steps == MAX_STEPS - 1;
+}
+
+static void stepped(struct compute_sequence *cs)
+{
+    struct sequence *s = container_of(cs, struct sequence, s);
+    struct decodes *all = s->all;
+    uint32_t index = (uint32_t)(s - all->sequences);
+    struct decoder *d = &all->decoders[index / all->batch];
+    if (index % all->batch == 0) {
+        keep_time(all, d, cs);
+    }
+    all->status = all->status ? all->status : cs->status;
+    if (!d->over && all->status == 0) {
+        cs->notify_at = cs->steps_done + 1;
+        return;
+    }
+    compute_leave(&all->engines->compute.port, cs);
+    if (--all->n_joined == 0) {
+        loop_stop(&all->engines->ground.loop);
+    }
+}
+
+static int join_all(struct decodes *all)
+{
+    const struct engines *s = all->engines;
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < s->config->decode_nodes * all->batch; i++) {
+        uint32_t place = i % all->batch;
+        struct compute_sequence *cs = &all->sequences[i].s;
+        all->sequences[i].all = all;
+        *cs = (struct compute_sequence){
+            .engine = i / all->batch,
+            .context_tok = all->context_tok,
+            .kv = {.chain_id = place + 1, .hbm_offset_bytes = place * s->room_bytes},
+            .notify_at = 1,
+            .notify = stepped};
+        rc = compute_join(&all->engines->compute.port, cs);
+        all->n_joined += rc == 0;
+    }
+    return rc;
+}
+
+static int decode_rep(struct decodes *all, double *ret_ns, double *ret_steps)
+{
+    uint32_t n = all->engines->config->decode_nodes;
+    memset(all->decoders, 0, n * sizeof(*all->decoders));
+    all->end_ns = wall_now_ns() + all->engines->config->rep_ns;
+    all->status = join_all(all);
+    int rc = all->n_joined ? loop_run(&all->engines->ground.loop) : 0;
+    double ns = 0, steps = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        ns += (double)(all->decoders[i].last_ns - all->decoders[i].start_ns);
+        steps += all->decoders[i].steps;
+    }
+    *ret_ns = ns / steps;
+    *ret_steps = steps / n;
+    return all->status ? all->status : rc;
+}
+
+static int run_decodes(struct decodes *all, struct probe_points *ps, struct err *e)
+{
+    struct engines *s = all->engines;
+    double ns[PROBE_REPETITIONS], steps, mean_steps = 0;
+    for (uint32_t i = 0; i < s->config->decode_nodes * all->batch; i++) {
+        bring(s, s->config->prefill_nodes + i / all->batch, i % all->batch, all->context_tok);
+    }
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < PROBE_REPETITIONS; i++) {
+        rc = decode_rep(all, &ns[i], &steps);
+        mean_steps += steps / PROBE_REPETITIONS;
+    }
+    if (rc) {
+        return say(s, "decode step", rc, e);
+    }
+    const struct probe_point p = {.what = PROBE_DECODE,
+                                  .depth = 1,
+                                  .nodes = s->config->decode_nodes,
+                                  .cached_tok = all->context_tok + 1 + mean_steps / 2,
+                                  .batch = all->batch,
+                                  .time_ns = probe_stat_of(ns)};
+    return probe_points_add(ps, &p, e);
+}
+
+static int measure_decode(struct engines *s, uint32_t batch, uint32_t context,
+                          struct probe_points *ps, struct err *e)
+{
+    uint32_t n = s->config->decode_nodes;
+    struct decodes all = {.engines = s,
+                          .decoders = calloc(n, sizeof(struct decoder)),
+                          .sequences = calloc((size_t)n * batch, sizeof(struct sequence)),
+                          .batch = batch,
+                          .context_tok = context};
+    int rc = all.decoders && all.sequences ? run_decodes(&all, ps, e) : err_nomem(e);
+    free(all.decoders);
+    free(all.sequences);
+    return rc;
+}
+
+static int measure_all(struct engines *s, struct probe_points *ps, struct err *e)
+{
+    static const uint32_t forwards[][2] = {{0, 32},   {0, 128},  {0, 256},  {128, 64},
+                                           {256, 32}, {512, 64}, {512, 192}};
+    static const uint32_t decodes[][2] = {{1, 128}, {1, 512}, {1, MAX_CONTEXT},
+                                          {4, 128}, {4, 512}, {MAX_BATCH, 512}};
+    int rc = 0;
+    for (unsigned i = 0; rc == 0 && i < sizeof(forwards) / sizeof(forwards[0]); i++) {
+        rc = measure_forward(s, forwards[i][0], forwards[i][1], ps, e);
+    }
+    for (unsigned i = 0; rc == 0 && i < sizeof(decodes) / sizeof(decodes[0]); i++) {
+        rc = measure_decode(s, decodes[i][0], decodes[i][1], ps, e);
+    }
+    return rc;
+}
+
+int probe_compute_cpu(const struct probe_config *c, struct probe_points *ps, struct err *e)
+{
+    struct engines s = {.config = c};
+    int rc = open_engines(&s, e);
+    rc = rc ? rc : measure_all(&s, ps, e);
+    close_engines(&s);
+    return rc;
+}
