@@ -38,7 +38,7 @@ static void print_transfer(const struct probe_point *p)
 
 static void print_compute(const struct probe_point *p, const struct timing_model *tm)
 {
-    char time[TEXT], predicted[TEXT] = "-";
+    char time[TEXT], cpu[TEXT] = "-", predicted[TEXT] = "-";
     double ns = 0;
     if (tm && p->what == PROBE_FORWARD) {
         ns = timing_attention_ns(tm, p->cached_tok, p->new_tok) + timing_linear_ns(tm, p->new_tok) +
@@ -50,10 +50,13 @@ static void print_compute(const struct probe_point *p, const struct timing_model
     if (ns > 0) {
         quantity(UNIT_S, ns / NS_PER_S, predicted);
     }
-    printf("%-14s %10.0f %6.0f %6.0f %6u %12s %5.0f %% %12s\n", probe_what_name(p->what),
-           p->cached_tok, p->new_tok, p->batch, p->nodes,
-           quantity(UNIT_S, p->time_ns.median / NS_PER_S, time), 100 * spread(&p->time_ns),
-           predicted);
+    if (p->cpu_ns.median > 0) {
+        quantity(UNIT_S, p->cpu_ns.median / NS_PER_S, cpu);
+    }
+    printf("%-14s %10.0f %6.0f %6.0f %6u %12s %5.0f %% %12s %5.0f %% %12s\n",
+           probe_what_name(p->what), p->cached_tok, p->new_tok, p->batch, p->nodes,
+           quantity(UNIT_S, p->time_ns.median / NS_PER_S, time), 100 * spread(&p->time_ns), cpu,
+           100 * spread(&p->cpu_ns), predicted);
 }
 
 static void print_gpu(const struct probe_measured *m)
@@ -87,6 +90,9 @@ static void print_fit(const struct probe_fit *f)
            quantity(UNIT_FLOPS, f->attention_flops, a), quantity(UNIT_FLOPS, f->linear_flops, b),
            quantity(UNIT_S, f->forward_fixed_s, c), 100 * f->forward_error.mean_frac,
            100 * f->forward_error.max_frac, f->forward_error.n_points);
+    printf("           computing takes %.2f times its processor time: %s\n", f->slowdown,
+           f->slowdown < 1.1 ? "a quiet machine"
+                             : "others use this machine, or it has too few cores for its nodes");
     printf("decode     attention %s, fixed %s; %.1f %%, %.1f %% of %u points\n",
            quantity(UNIT_FLOPS, f->decode_flops, a), quantity(UNIT_S, f->decode_fixed_s, b),
            100 * f->decode_error.mean_frac, 100 * f->decode_error.max_frac,
@@ -115,8 +121,8 @@ void probe_report_text(const struct probe_measured *m, const struct probe_fit *f
             print_transfer(&m->points.points[i]);
         }
     }
-    printf("\n%-14s %10s %6s %6s %6s %12s %7s %12s\n", "", "context", "new", "batch", "nodes",
-           "time", "spread", "fitted");
+    printf("\n%-14s %10s %6s %6s %6s %12s %7s %12s %7s %12s\n", "", "context", "new", "batch",
+           "nodes", "time", "spread", "processor", "spread", "fitted");
     for (uint32_t i = 0; i < m->points.n; i++) {
         if (!is_transfer(&m->points.points[i])) {
             print_compute(&m->points.points[i], &tm);
@@ -147,11 +153,12 @@ static json_t *point_json(const struct probe_point *p)
                          stat_json(&p->Bps), "submit_ns", stat_json(&p->submit_ns),
                          "time_log_sigma", p->time_sigma));
     } else if (p->what == PROBE_FORWARD) {
-        json_object_update_new(
-            o, json_pack("{s:f, s:f}", "cached_tok", p->cached_tok, "new_tok", p->new_tok));
+        json_object_update_new(o,
+                               json_pack("{s:f, s:f, s:o}", "cached_tok", p->cached_tok, "new_tok",
+                                         p->new_tok, "cpu_ns", stat_json(&p->cpu_ns)));
     } else {
-        json_object_update_new(
-            o, json_pack("{s:f, s:f}", "context_tok", p->cached_tok, "batch", p->batch));
+        json_object_update_new(o, json_pack("{s:f, s:f, s:o}", "context_tok", p->cached_tok,
+                                            "batch", p->batch, "cpu_ns", stat_json(&p->cpu_ns)));
     }
     return o;
 }

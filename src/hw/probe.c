@@ -5,7 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/units.h"
 #include "hw/probe_internal.h"
 
 const char *probe_what_name(enum probe_what what)
@@ -55,6 +57,13 @@ struct probe_stat probe_stat_of(const double values[PROBE_REPETITIONS])
         .median = v[PROBE_REPETITIONS / 2], .min = v[0], .max = v[PROBE_REPETITIONS - 1]};
 }
 
+uint64_t probe_cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
 /* Ground */
 
 int probe_ground_init(struct probe_ground *g, unsigned n_threads, struct err *e)
@@ -86,6 +95,26 @@ void probe_ground_done(struct probe_ground *g)
     if (g->has_loop) {
         loop_done(&g->loop);
     }
+}
+
+struct rest {
+    struct loop_timer timer;
+    struct loop *loop;
+};
+
+static void rested(struct loop_timer *t)
+{
+    loop_stop(container_of(t, struct rest, timer)->loop);
+}
+
+int probe_rest(struct probe_ground *g, uint64_t ns)
+{
+    struct rest r = {.loop = &g->loop};
+    loop_timer_init(&r.timer, rested);
+    loop_arm(&g->loop, &r.timer, wall_now_ns() + ns);
+    int rc = loop_run(&g->loop);
+    loop_disarm(&g->loop, &r.timer);
+    return rc;
 }
 
 static unsigned look_for_stop(struct loop_poller *poller)

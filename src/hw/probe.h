@@ -2,14 +2,16 @@
 /*
  * What this machine has, measured through the very backends that a real run uses: `dualpath probe`.
  *
- * Every point is measured in PROBE_REPETITIONS repetitions of rep_ns each, during which work is
- * always under way at the point's depth; a repetition gives means over its whole length, so that
- * what else the machine does counts as much as it does in a run. Points report the median over the
- * repetitions and how far they spread.
+ * Every point is measured in PROBE_REPETITIONS repetitions of rep_ns each (or one measurement, if
+ * that takes longer). Transfers are always under way at the point's depth; engines compute for half
+ * of the time (probe_compute.c). A repetition gives the mean of all that it measured, so that what
+ * else the machine does counts as it does in a run. Points report the median over the repetitions
+ * and how far they spread. What computes also reports its processor time, which does not depend on
+ * what else the machine does; how much longer it took tells how busy the machine is.
  *
- * Several nodes on one machine share its cores and devices. What is meant to be a node's own is
- * therefore measured while as many nodes as the run has do the same (probe_config), and stands for
- * each of them; a run in which they seldom do so at once will be faster.
+ * Several nodes on one machine share its cores and devices, of which the simulator knows nothing but
+ * a limit of the storage. So storage and computation are measured by one node and by as many at once
+ * as the run has (probe_config); copies by one node.
  */
 #ifndef DUALPATH_HW_PROBE_H
 #define DUALPATH_HW_PROBE_H
@@ -33,8 +35,8 @@ enum probe_what {
     PROBE_COPY_TCP,      /* DRAM of one node to DRAM of another, transport_tcp, loopback device */
     PROBE_COPY_VERBS,    /* DRAM to HBM of a node, RDMA writes through its own device */
     PROBE_MESSAGE,       /* control message, one way */
-    PROBE_FORWARD,       /* prefill of new_tok tokens on cached_tok by each prefill engine */
-    PROBE_DECODE,        /* step of batch sequences of cached_tok by each decode engine */
+    PROBE_FORWARD,       /* prefill of new_tok tokens on cached_tok */
+    PROBE_DECODE,        /* step of batch sequences of cached_tok */
     PROBE_N_WHAT,
 };
 
@@ -51,6 +53,7 @@ struct probe_point {
     double batch;        /* decode: sequences of an engine */
 
     struct probe_stat time_ns;   /* of an op (submit to done), message, forward or step */
+    struct probe_stat cpu_ns;    /* forward, step: processor time of it, on all threads */
     struct probe_stat Bps;       /* transfers: per node */
     struct probe_stat submit_ns; /* copies: the caller's time in dp_submit() */
     double time_sigma;           /* storage: of the logarithm of an op's time, all repetitions */
@@ -80,7 +83,7 @@ int probe_compute_cpu(const struct probe_config *c, struct probe_points *ps, str
 int probe_messages(const struct probe_config *c, struct probe_points *ps, struct err *e);
 
 /* How many points they measure together (an upper limit), to share out the time. */
-#define PROBE_MAX_POINTS 72u
+#define PROBE_MAX_POINTS 85u
 
 void probe_points_done(struct probe_points *ps);
 

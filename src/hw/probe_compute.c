@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Forwards against (cached, new) and decode steps against (batch, context), by the engines of a
- * run: with verification and the checks of outputs, all engines of a kind at once. */
+/*
+ * Forwards against (cached, new) and decode steps against (batch, context), by the engines of a
+ * run: with verification and the checks of outputs. Every point twice, by one engine and by all of
+ * its kind at once: on threads that share cores or caches both are slower then.
+ *
+ * Engines rest between two measurements as long as the measurement took. On a machine that others
+ * use too, who never rests is given less of the processors than who comes and goes, and engines
+ * come and go with their requests. On a quiet machine it makes no difference.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +16,9 @@
 #include "hw/probe_internal.h"
 
 #define MAX_BATCH   8u
-#define MAX_STEPS   64u
+#define BURST_STEPS 8u /* decode steps that count, after one that does not */
 #define MAX_CONTEXT 1024u
-#define MAX_TOK     (MAX_CONTEXT + MAX_STEPS)
+#define MAX_TOK     (MAX_CONTEXT + 2 * BURST_STEPS)
 
 struct engines {
     const struct probe_config *config;
@@ -132,27 +139,21 @@ struct forward {
 struct forwards {
     struct engines *engines;
     struct forward *forwards; /* [prefill nodes] */
-    uint64_t end_ns, n_done;
-    double time_ns;
+    uint32_t n;               /* that compute at once */
+    uint64_t n_done;
+    double time_ns, cpu_ns;
     uint32_t n_in_flight;
     int status;
 };
-
-static void start_forward(struct forward *f);
 
 static void forward_done(struct compute_forward *cf)
 {
     struct forward *f = container_of(cf, struct forward, f);
     struct forwards *all = f->all;
-    uint64_t now = wall_now_ns();
-    all->n_in_flight--;
     all->n_done++;
-    all->time_ns += (double)(now - f->start_ns);
+    all->time_ns += (double)(wall_now_ns() - f->start_ns);
     all->status = all->status ? all->status : cf->status;
-    if (now < all->end_ns && all->status == 0) {
-        start_forward(f);
-    }
-    if (all->n_in_flight == 0) {
+    if (--all->n_in_flight == 0) {
         loop_stop(&all->engines->ground.loop);
     }
 }
@@ -176,25 +177,39 @@ static void start_forward(struct forward *f)
     all->status = all->status ? all->status : rc;
 }
 
-static int forward_rep(struct forwards *all, double *ret_ns)
+/* One forward of every engine, all at once. */
+static int forward_round(struct forwards *all)
 {
-    all->n_done = 0;
-    all->time_ns = 0;
-    all->end_ns = wall_now_ns() + all->engines->config->rep_ns;
-    for (uint32_t i = 0; i < all->engines->config->prefill_nodes && all->status == 0; i++) {
+    for (uint32_t i = 0; i < all->n && all->status == 0; i++) {
         start_forward(&all->forwards[i]);
     }
     int rc = all->n_in_flight ? loop_run(&all->engines->ground.loop) : 0;
-    *ret_ns = all->time_ns / (double)all->n_done;
     return all->status ? all->status : rc;
 }
 
-static int measure_forward(struct engines *s, uint32_t cached, uint32_t new_tok,
+static int forward_rep(struct forwards *all, double *ret_ns, double *ret_cpu_ns)
+{
+    struct engines *s = all->engines;
+    uint64_t end_ns = wall_now_ns() + s->config->rep_ns;
+    int rc = 0;
+    all->n_done = 0;
+    all->time_ns = all->cpu_ns = 0;
+    do {
+        uint64_t start_ns = wall_now_ns(), start_cpu_ns = probe_cpu_ns();
+        rc = forward_round(all);
+        all->cpu_ns += (double)(probe_cpu_ns() - start_cpu_ns);
+        rc = rc ? rc : probe_rest(&s->ground, wall_now_ns() - start_ns);
+    } while (rc == 0 && wall_now_ns() < end_ns);
+    *ret_ns = all->time_ns / (double)all->n_done;
+    *ret_cpu_ns = all->cpu_ns / (double)all->n_done;
+    return rc;
+}
+
+static int measure_forward(struct engines *s, uint32_t n, uint32_t cached, uint32_t new_tok,
                            struct probe_points *ps, struct err *e)
 {
-    uint32_t n = s->config->prefill_nodes;
-    double ns[PROBE_REPETITIONS];
-    struct forwards all = {.engines = s, .forwards = calloc(n, sizeof(struct forward))};
+    double ns[PROBE_REPETITIONS], cpu_ns[PROBE_REPETITIONS];
+    struct forwards all = {.engines = s, .n = n, .forwards = calloc(n, sizeof(struct forward))};
     if (!all.forwards) {
         return err_nomem(e);
     }
@@ -205,7 +220,7 @@ static int measure_forward(struct engines *s, uint32_t cached, uint32_t new_tok,
     }
     int rc = 0;
     for (uint32_t i = 0; rc == 0 && i < PROBE_REPETITIONS; i++) {
-        rc = forward_rep(&all, &ns[i]);
+        rc = forward_rep(&all, &ns[i], &cpu_ns[i]);
     }
     free(all.forwards);
     if (rc) {
@@ -216,7 +231,8 @@ static int measure_forward(struct engines *s, uint32_t cached, uint32_t new_tok,
                                   .nodes = n,
                                   .cached_tok = cached,
                                   .new_tok = new_tok,
-                                  .time_ns = probe_stat_of(ns)};
+                                  .time_ns = probe_stat_of(ns),
+                                  .cpu_ns = probe_stat_of(cpu_ns)};
     return probe_points_add(ps, &p, e);
 }
 
@@ -232,7 +248,7 @@ struct sequence {
 /* One engine's steps. The first one is not counted: it verifies what was admitted. */
 struct decoder {
     uint64_t start_ns, last_ns;
-    uint32_t steps;
+    uint64_t start_cpu_ns, last_cpu_ns;
     bool over;
 };
 
@@ -240,20 +256,21 @@ struct decodes {
     struct engines *engines;
     struct decoder *decoders;   /* [decode nodes] */
     struct sequence *sequences; /* [decode nodes * batch], the first of each engine keeps time */
+    uint32_t n;                 /* engines at once */
     uint32_t batch, context_tok, n_joined;
-    uint64_t end_ns;
+    double time_ns, cpu_ns; /* of the bursts of a repetition: of an engine */
     int status;
 };
 
-static void keep_time(struct decodes *all, struct decoder *d, const struct compute_sequence *s)
+static void keep_time(struct decoder *d, const struct compute_sequence *s)
 {
     d->last_ns = wall_now_ns();
+    d->last_cpu_ns = probe_cpu_ns();
     if (s->steps_done <= 1) {
         d->start_ns = d->last_ns;
-        return;
+        d->start_cpu_ns = d->last_cpu_ns;
     }
-    d->steps = s->steps_done - 1;
-    d->over = d->last_ns >= all->end_ns || d->steps == MAX_STEPS - 1;
+    d->over = s->steps_done > BURST_STEPS;
 }
 
 static void stepped(struct compute_sequence *cs)
@@ -263,7 +280,7 @@ static void stepped(struct compute_sequence *cs)
     uint32_t index = (uint32_t)(s - all->sequences);
     struct decoder *d = &all->decoders[index / all->batch];
     if (index % all->batch == 0) {
-        keep_time(all, d, cs);
+        keep_time(d, cs);
     }
     all->status = all->status ? all->status : cs->status;
     if (!d->over && all->status == 0) {
@@ -280,7 +297,7 @@ static int join_all(struct decodes *all)
 {
     const struct engines *s = all->engines;
     int rc = 0;
-    for (uint32_t i = 0; rc == 0 && i < s->config->decode_nodes * all->batch; i++) {
+    for (uint32_t i = 0; rc == 0 && i < all->n * all->batch; i++) {
         uint32_t place = i % all->batch;
         struct compute_sequence *cs = &all->sequences[i].s;
         all->sequences[i].all = all;
@@ -296,54 +313,71 @@ static int join_all(struct decodes *all)
     return rc;
 }
 
-static int decode_rep(struct decodes *all, double *ret_ns, double *ret_steps)
+/* All sequences join, decode BURST_STEPS and leave. */
+static int decode_burst(struct decodes *all)
 {
-    uint32_t n = all->engines->config->decode_nodes;
+    uint32_t n = all->n;
     memset(all->decoders, 0, n * sizeof(*all->decoders));
-    all->end_ns = wall_now_ns() + all->engines->config->rep_ns;
     all->status = join_all(all);
     int rc = all->n_joined ? loop_run(&all->engines->ground.loop) : 0;
-    double ns = 0, steps = 0;
     for (uint32_t i = 0; i < n; i++) {
-        ns += (double)(all->decoders[i].last_ns - all->decoders[i].start_ns);
-        steps += all->decoders[i].steps;
+        const struct decoder *d = &all->decoders[i];
+        all->time_ns += (double)(d->last_ns - d->start_ns) / n;
+        /* The process's: of all engines, which run side by side. */
+        all->cpu_ns += (double)(d->last_cpu_ns - d->start_cpu_ns) / n / n;
     }
-    *ret_ns = ns / steps;
-    *ret_steps = steps / n;
     return all->status ? all->status : rc;
+}
+
+static int decode_rep(struct decodes *all, double *ret_ns, double *ret_cpu_ns)
+{
+    struct engines *s = all->engines;
+    uint64_t end_ns = wall_now_ns() + s->config->rep_ns;
+    double bursts = 0;
+    int rc;
+    all->time_ns = all->cpu_ns = 0;
+    do {
+        uint64_t start_ns = wall_now_ns();
+        rc = decode_burst(all);
+        rc = rc ? rc : probe_rest(&s->ground, wall_now_ns() - start_ns);
+        bursts++;
+    } while (rc == 0 && wall_now_ns() < end_ns);
+    *ret_ns = all->time_ns / bursts / BURST_STEPS;
+    *ret_cpu_ns = all->cpu_ns / bursts / BURST_STEPS;
+    return rc;
 }
 
 static int run_decodes(struct decodes *all, struct probe_points *ps, struct err *e)
 {
     struct engines *s = all->engines;
-    double ns[PROBE_REPETITIONS], steps, mean_steps = 0;
-    for (uint32_t i = 0; i < s->config->decode_nodes * all->batch; i++) {
+    double ns[PROBE_REPETITIONS], cpu_ns[PROBE_REPETITIONS];
+    for (uint32_t i = 0; i < all->n * all->batch; i++) {
         bring(s, s->config->prefill_nodes + i / all->batch, i % all->batch, all->context_tok);
     }
     int rc = 0;
     for (uint32_t i = 0; rc == 0 && i < PROBE_REPETITIONS; i++) {
-        rc = decode_rep(all, &ns[i], &steps);
-        mean_steps += steps / PROBE_REPETITIONS;
+        rc = decode_rep(all, &ns[i], &cpu_ns[i]);
     }
     if (rc) {
         return say(s, "decode step", rc, e);
     }
     const struct probe_point p = {.what = PROBE_DECODE,
                                   .depth = 1,
-                                  .nodes = s->config->decode_nodes,
-                                  .cached_tok = all->context_tok + 1 + mean_steps / 2,
+                                  .nodes = all->n,
+                                  .cached_tok = all->context_tok + 1 + BURST_STEPS / 2.0,
                                   .batch = all->batch,
-                                  .time_ns = probe_stat_of(ns)};
+                                  .time_ns = probe_stat_of(ns),
+                                  .cpu_ns = probe_stat_of(cpu_ns)};
     return probe_points_add(ps, &p, e);
 }
 
-static int measure_decode(struct engines *s, uint32_t batch, uint32_t context,
+static int measure_decode(struct engines *s, uint32_t n, uint32_t batch, uint32_t context,
                           struct probe_points *ps, struct err *e)
 {
-    uint32_t n = s->config->decode_nodes;
     struct decodes all = {.engines = s,
                           .decoders = calloc(n, sizeof(struct decoder)),
                           .sequences = calloc((size_t)n * batch, sizeof(struct sequence)),
+                          .n = n,
                           .batch = batch,
                           .context_tok = context};
     int rc = all.decoders && all.sequences ? run_decodes(&all, ps, e) : err_nomem(e);
@@ -352,7 +386,8 @@ static int measure_decode(struct engines *s, uint32_t batch, uint32_t context,
     return rc;
 }
 
-static int measure_all(struct engines *s, struct probe_points *ps, struct err *e)
+static int measure_all(struct engines *s, uint32_t prefill, uint32_t decode,
+                       struct probe_points *ps, struct err *e)
 {
     static const uint32_t forwards[][2] = {{0, 32},   {0, 128},  {0, 256},  {128, 64},
                                            {256, 32}, {512, 64}, {512, 192}};
@@ -360,10 +395,10 @@ static int measure_all(struct engines *s, struct probe_points *ps, struct err *e
                                           {4, 128}, {4, 512}, {MAX_BATCH, 512}};
     int rc = 0;
     for (unsigned i = 0; rc == 0 && i < sizeof(forwards) / sizeof(forwards[0]); i++) {
-        rc = measure_forward(s, forwards[i][0], forwards[i][1], ps, e);
+        rc = measure_forward(s, prefill, forwards[i][0], forwards[i][1], ps, e);
     }
     for (unsigned i = 0; rc == 0 && i < sizeof(decodes) / sizeof(decodes[0]); i++) {
-        rc = measure_decode(s, decodes[i][0], decodes[i][1], ps, e);
+        rc = measure_decode(s, decode, decodes[i][0], decodes[i][1], ps, e);
     }
     return rc;
 }
@@ -372,7 +407,10 @@ int probe_compute_cpu(const struct probe_config *c, struct probe_points *ps, str
 {
     struct engines s = {.config = c};
     int rc = open_engines(&s, e);
-    rc = rc ? rc : measure_all(&s, ps, e);
+    rc = rc ? rc : measure_all(&s, 1, 1, ps, e);
+    if (rc == 0 && c->prefill_nodes + c->decode_nodes > 2) {
+        rc = measure_all(&s, c->prefill_nodes, c->decode_nodes, ps, e);
+    }
     close_engines(&s);
     return rc;
 }

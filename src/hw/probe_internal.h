@@ -17,6 +17,9 @@ int probe_points_add(struct probe_points *ps, const struct probe_point *p, struc
 
 struct probe_stat probe_stat_of(const double values[PROBE_REPETITIONS]);
 
+/* Processor time of this process so far. */
+uint64_t probe_cpu_ns(void);
+
 /* Loop, driver and worker threads of a probe. */
 struct probe_ground {
     struct wall_driver driver;
@@ -26,6 +29,9 @@ struct probe_ground {
 };
 int probe_ground_init(struct probe_ground *g, unsigned n_threads, struct err *e);
 void probe_ground_done(struct probe_ground *g); /* in every case */
+
+/* Lets time pass. 0, or the error that ended the loop. */
+int probe_rest(struct probe_ground *g, uint64_t ns);
 
 /* A second loop in a thread of its own, for the other end of something. Between probe_peer_start()
  * and probe_peer_done() the thread has everything on it. */

@@ -5,6 +5,7 @@
 #include <gsl/gsl_errno.h>
 #include <gsl/gsl_multifit.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/units.h"
@@ -158,7 +159,7 @@ static void take_compute(const struct probe_points *ps, const struct timing_mode
         struct system *const into[] = {forward ? forwards : decodes, all};
         for (unsigned k = 0; k < 2; k++) {
             memcpy(into[k]->x[into[k]->n], x, sizeof(x));
-            into[k]->y[into[k]->n++] = p->time_ns.median / NS_PER_S;
+            into[k]->y[into[k]->n++] = p->cpu_ns.median / NS_PER_S;
         }
     }
     forwards->n_columns = decodes->n_columns = all->n_columns = MAX_COLUMNS;
@@ -167,6 +168,32 @@ static void take_compute(const struct probe_points *ps, const struct timing_mode
 static double rate_of(double inverse)
 {
     return inverse > 1 / NO_LIMIT_FLOPS ? 1 / inverse : NO_LIMIT_FLOPS;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Never below 1: an engine has a thread, so less is an error of the clocks. */
+static int slowdown_of(const struct probe_points *ps, double *ret, struct err *err)
+{
+    double *ratios = calloc(ps->n, sizeof(*ratios));
+    uint32_t n = 0;
+    if (!ratios) {
+        return err_nomem(err);
+    }
+    for (uint32_t i = 0; i < ps->n; i++) {
+        const struct probe_point *p = &ps->points[i];
+        if (p->what == PROBE_FORWARD || p->what == PROBE_DECODE) {
+            ratios[n++] = p->time_ns.median / p->cpu_ns.median;
+        }
+    }
+    qsort(ratios, n, sizeof(*ratios), ascending);
+    *ret = fmax(1, (ratios[(n - 1) / 2] + ratios[n / 2]) / 2);
+    free(ratios);
+    return 0;
 }
 
 static int fit_compute(const struct probe_points *ps, const struct model_card *card,
@@ -184,14 +211,15 @@ static int fit_compute(const struct probe_points *ps, const struct model_card *c
                  ? solve(&all, beta, err)
                  : err_set(err, -EINVAL, "no forward or no decode step was measured");
     }
+    rc = rc ? rc : slowdown_of(ps, &f->slowdown, err);
     if (rc == 0) {
-        f->attention_flops = rate_of(beta[ATTENTION]);
-        f->linear_flops = rate_of(beta[LINEAR]);
-        f->decode_flops = rate_of(beta[DECODE]);
-        f->forward_fixed_s = beta[FORWARD_FIXED];
-        f->decode_fixed_s = beta[DECODE_FIXED];
         f->forward_error = error_of(&forwards, beta);
         f->decode_error = error_of(&decodes, beta);
+        f->attention_flops = rate_of(beta[ATTENTION] * f->slowdown);
+        f->linear_flops = rate_of(beta[LINEAR] * f->slowdown);
+        f->decode_flops = rate_of(beta[DECODE] * f->slowdown);
+        f->forward_fixed_s = beta[FORWARD_FIXED] * f->slowdown;
+        f->decode_fixed_s = beta[DECODE_FIXED] * f->slowdown;
     }
     system_free(&all);
     system_free(&decodes);

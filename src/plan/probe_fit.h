@@ -6,7 +6,10 @@
  *     forward = attention FLOPs / A + 2 parameters new_tok / G + fixed
  *     step    = attention FLOPs / D + 2 parameters batch / G + fixed
  * so these five are fitted together by least squares of relative errors; one that would come out
- * negative is taken as 0. FLOPs are those of the model card, whatever the kernel on this machine
+ * negative is taken as 0. Fitted is the processor time, which repeats well on a busy machine too;
+ * all five are then slowed down alike, by the median over the points of time over processor time.
+ * Points of one engine and of all at once count alike: as if the engines of a run computed together
+ * half of the time. FLOPs are those of the model card, whatever the kernel on this machine
  * really does: A, G and D are what makes the model's times right here, not the machine's peak. G
  * carries the work per token that is not attention (the kernel here has no weights).
  *
@@ -27,7 +30,7 @@
 #include "model/card.h"
 #include "model/timing.h"
 
-/* |predicted - measured| / measured over the points of a fit. */
+/* |predicted - measured| / measured over the points of a fit; of computation in processor time. */
 struct probe_fit_error {
     double mean_frac, max_frac;
     uint32_t n_points;
@@ -36,6 +39,7 @@ struct probe_fit_error {
 struct probe_fit {
     double attention_flops, linear_flops, decode_flops; /* A, G, D: FLOP/s */
     double forward_fixed_s, decode_fixed_s;
+    double slowdown; /* time over processor time, in the five above already: 1 on a quiet machine */
     struct probe_fit_error forward_error, decode_error;
 
     double snic_Bps, half_size_bytes, storage_latency_median_s, storage_latency_sigma;

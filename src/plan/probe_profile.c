@@ -41,12 +41,13 @@ json_t *probe_fit_profile(const struct probe_fit *f, const char *source)
 {
     const struct model_card none = {0};
     struct timing_model tm = probe_fit_timing(f, &none);
-    return json_pack(
-        "{s:s, s:s, s:s, s:{s:o, s:o, s:o}, s:{s:{s:o, s:o, s:f, s:f, s:f}, s:{s:f, s:f}, s:o}}",
-        "schema", "dualpath/profile/1", "name", "measured", "source", source, "fit",
-        "forward_error", fit_error(&f->forward_error), "decode_error", fit_error(&f->decode_error),
-        "storage_error", fit_error(&f->storage_error), "scenario", "cluster", "gpu", gpu(&tm.gpu),
-        "storage", storage(f), "cnic_Bps", f->cnic_Bps, "snic_Bps", f->snic_Bps, "dram_Bps",
-        f->dram_Bps, "system", "transfer_latency_s", f->transfer_latency_s, "message_latency_s",
-        f->message_latency_s, "timing", timing(&tm.config));
+    return json_pack("{s:s, s:s, s:s, s:{s:f, s:o, s:o, s:o}, s:{s:{s:o, s:o, s:f, s:f, s:f}, "
+                     "s:{s:f, s:f}, s:o}}",
+                     "schema", "dualpath/profile/1", "name", "measured", "source", source, "fit",
+                     "slowdown", f->slowdown, "forward_error", fit_error(&f->forward_error),
+                     "decode_error", fit_error(&f->decode_error), "storage_error",
+                     fit_error(&f->storage_error), "scenario", "cluster", "gpu", gpu(&tm.gpu),
+                     "storage", storage(f), "cnic_Bps", f->cnic_Bps, "snic_Bps", f->snic_Bps,
+                     "dram_Bps", f->dram_Bps, "system", "transfer_latency_s", f->transfer_latency_s,
+                     "message_latency_s", f->message_latency_s, "timing", timing(&tm.config));
 }
