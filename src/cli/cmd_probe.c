@@ -158,7 +158,6 @@ static int configure(const struct args *a, const struct scenario *sc, struct pro
         .check_every = sc->hw.check_every,
         .compute_threads = sc->hw.compute_threads,
         .storage_depth = sc->hw.storage_depth,
-        .transport_depth = sc->hw.transport_depth,
     };
     return 0;
 }

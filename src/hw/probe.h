@@ -70,7 +70,7 @@ struct probe_config {
     struct kv_layout kv;
     uint32_t heads, check_every; /* of the attention that is computed */
     uint32_t compute_threads;    /* per node */
-    uint32_t storage_depth, transport_depth;
+    uint32_t storage_depth;
     const char *storage_dir; /* exists; what is written there is removed again */
 };
 
