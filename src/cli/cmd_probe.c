@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,16 @@ static const char help[] =
     "  --format FORMAT      text (default) or json: every point\n"
     "  --help\n"
     "\n"
-    "Exit status: 0 success, 1 a measurement failed, 2 bad input, 77 a needed device is absent.\n";
+    "Exit status: 0 success, 1 a measurement failed, 2 bad input, 77 a needed device is absent,\n"
+    "130 interrupted.\n";
+
+static atomic_bool interrupted;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    atomic_store(&interrupted, true);
+}
 
 struct args {
     const char *scenario, *output, *storage_dir;
@@ -158,6 +168,7 @@ static int configure(const struct args *a, const struct scenario *sc, struct pro
         .check_every = sc->hw.check_every,
         .compute_threads = sc->hw.compute_threads,
         .storage_depth = sc->hw.storage_depth,
+        .interrupted = &interrupted,
     };
     return 0;
 }
@@ -209,7 +220,16 @@ static int report(const struct args *a, const struct scenario *sc, const struct 
 static int fail(const struct err *err, int rc)
 {
     cli_bad_input(err);
-    return rc == -ENODEV ? EXIT_NO_DEVICE : rc == -EINVAL ? EXIT_BAD_INPUT : EXIT_RUN_FAILED;
+    switch (rc) {
+    case -ENODEV:
+        return EXIT_NO_DEVICE;
+    case -EINVAL:
+        return EXIT_BAD_INPUT;
+    case -ECANCELED:
+        return EXIT_INTERRUPTED;
+    default:
+        return EXIT_RUN_FAILED;
+    }
 }
 
 static int measure(const struct args *a, const struct scenario *sc, const char *directory)
@@ -258,6 +278,8 @@ int cmd_probe(int argc, char **argv)
     if (status == EXIT_OK && a.help) {
         fputs(help, stdout);
     } else if (status == EXIT_OK) {
+        signal(SIGINT, on_signal);
+        signal(SIGTERM, on_signal);
         status = probe(&a);
     }
     free(a.sets);

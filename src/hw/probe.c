@@ -57,6 +57,11 @@ struct probe_stat probe_stat_of(const double values[PROBE_REPETITIONS])
         .median = v[PROBE_REPETITIONS / 2], .min = v[0], .max = v[PROBE_REPETITIONS - 1]};
 }
 
+int probe_go_on(const struct probe_config *c)
+{
+    return c->interrupted && atomic_load(c->interrupted) ? -ECANCELED : 0;
+}
+
 uint64_t probe_cpu_ns(void)
 {
     struct timespec t;
@@ -270,7 +275,8 @@ static int say(const struct probe_bench *b, const struct probe_point *p, int rc,
     return err_set(e, rc, "%s: %s", probe_what_name(p->what), strerror(-rc));
 }
 
-int probe_bench_run(struct probe_bench *b, uint64_t rep_ns, struct probe_point *p, struct err *e)
+int probe_bench_run(struct probe_bench *b, const struct probe_config *c, struct probe_point *p,
+                    struct err *e)
 {
     double time[PROBE_REPETITIONS], Bps[PROBE_REPETITIONS], submits[PROBE_REPETITIONS];
     struct logs logs = {0};
@@ -280,7 +286,8 @@ int probe_bench_run(struct probe_bench *b, uint64_t rep_ns, struct probe_point *
     }
     for (uint32_t i = 0; i < PROBE_REPETITIONS; i++) {
         struct rep r = {.bench = b, .flights = flights};
-        int rc = run_rep(&r, rep_ns);
+        int rc = probe_go_on(c);
+        rc = rc ? rc : run_rep(&r, c->rep_ns);
         if (rc) {
             free(flights);
             return say(b, p, rc, e);

@@ -16,6 +16,7 @@
 #ifndef DUALPATH_HW_PROBE_H
 #define DUALPATH_HW_PROBE_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -71,7 +72,8 @@ struct probe_config {
     uint32_t heads, check_every; /* of the attention that is computed */
     uint32_t compute_threads;    /* per node */
     uint32_t storage_depth;
-    const char *storage_dir; /* exists; what is written there is removed again */
+    const char *storage_dir;        /* exists; what is written there is removed again */
+    const atomic_bool *interrupted; /* NULL, or set by a signal handler: ends with -ECANCELED */
 };
 
 /* Points measured by them are appended to ps. They block. 0, or negative errno with e. */

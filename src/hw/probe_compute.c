@@ -196,7 +196,8 @@ static int forward_rep(struct forwards *all, double *ret_ns, double *ret_cpu_ns)
     all->time_ns = all->cpu_ns = 0;
     do {
         uint64_t start_ns = wall_now_ns(), start_cpu_ns = probe_cpu_ns();
-        rc = forward_round(all);
+        rc = probe_go_on(s->config);
+        rc = rc ? rc : forward_round(all);
         all->cpu_ns += (double)(probe_cpu_ns() - start_cpu_ns);
         rc = rc ? rc : probe_rest(&s->ground, wall_now_ns() - start_ns);
     } while (rc == 0 && wall_now_ns() < end_ns);
@@ -338,7 +339,8 @@ static int decode_rep(struct decodes *all, double *ret_ns, double *ret_cpu_ns)
     all->time_ns = all->cpu_ns = 0;
     do {
         uint64_t start_ns = wall_now_ns();
-        rc = decode_burst(all);
+        rc = probe_go_on(s->config);
+        rc = rc ? rc : decode_burst(all);
         rc = rc ? rc : probe_rest(&s->ground, wall_now_ns() - start_ns);
         bursts++;
     } while (rc == 0 && wall_now_ns() < end_ns);

@@ -30,19 +30,19 @@ static void fill(void *self, uint32_t i, uint64_t seq, uint32_t slot, struct dp_
     op->src.offset_bytes = op->dst.offset_bytes = slot * PROBE_COPY_STRIDE;
 }
 
-static int measure(struct probe_copies *c, uint64_t rep_ns, uint32_t depth, struct probe_points *ps,
-                   struct err *e)
+static int measure(struct probe_copies *c, const struct probe_config *config, uint32_t depth,
+                   struct probe_points *ps, struct err *e)
 {
     struct probe_point p = {.what = c->what, .size_bytes = c->size_bytes, .segments = c->segments};
     struct probe_bench b = {
         .ground = c->ground, .dps = &c->dp, .n_dps = 1, .depth = depth, .fill = fill, .self = c};
-    int rc = probe_bench_run(&b, rep_ns, &p, e);
+    int rc = probe_bench_run(&b, config, &p, e);
     return rc ? rc : probe_points_add(ps, &p, e);
 }
 
 /* Latency: one op at a time. Bandwidth: several. Batching: an op in 16 pieces. */
-int probe_copies_measure(struct probe_copies *c, uint64_t rep_ns, struct probe_points *ps,
-                         struct err *e)
+int probe_copies_measure(struct probe_copies *c, const struct probe_config *config,
+                         struct probe_points *ps, struct err *e)
 {
     static const struct {
         uint64_t size_bytes;
@@ -61,7 +61,7 @@ int probe_copies_measure(struct probe_copies *c, uint64_t rep_ns, struct probe_p
     for (unsigned i = 0; rc == 0 && i < sizeof(cases) / sizeof(cases[0]); i++) {
         c->size_bytes = cases[i].size_bytes;
         c->segments = cases[i].segments;
-        rc = measure(c, rep_ns, cases[i].depth, ps, e);
+        rc = measure(c, config, cases[i].depth, ps, e);
     }
     return rc;
 }
@@ -82,7 +82,7 @@ int probe_copy_mem(const struct probe_config *c, struct probe_points *ps, struct
             hw_dp_init(&dp, &g.loop, &t.mover, NULL);
             struct probe_copies copies = {
                 .what = PROBE_COPY_MEM, .ground = &g, .dp = &dp, .dst = {.tier = DP_HBM}};
-            rc = probe_copies_measure(&copies, c->rep_ns, ps, e);
+            rc = probe_copies_measure(&copies, c, ps, e);
             transport_mem_done(&t);
         }
         node_memory_done(&memory);
@@ -152,7 +152,7 @@ int probe_copy_tcp(const struct probe_config *c, struct probe_points *ps, struct
         hw_dp_init(&dp, &g.loop, &here.transport.mover, NULL);
         struct probe_copies copies = {
             .what = PROBE_COPY_TCP, .ground = &g, .dp = &dp, .dst = {.node = 1}};
-        rc = probe_copies_measure(&copies, c->rep_ns, ps, e);
+        rc = probe_copies_measure(&copies, c, ps, e);
     }
     probe_peer_stop(&peer);
     close_end(&here);

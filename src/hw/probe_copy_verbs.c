@@ -18,7 +18,7 @@ int probe_copy_verbs(const struct probe_config *c, struct probe_points *ps, stru
             hw_dp_init(&dp, &g.loop, &t.mover, NULL);
             struct probe_copies copies = {
                 .what = PROBE_COPY_VERBS, .ground = &g, .dp = &dp, .dst = {.tier = DP_HBM}};
-            rc = probe_copies_measure(&copies, c->rep_ns, ps, e);
+            rc = probe_copies_measure(&copies, c, ps, e);
             transport_verbs_done(&t);
         }
         node_memory_done(&memory);

@@ -17,6 +17,9 @@ int probe_points_add(struct probe_points *ps, const struct probe_point *p, struc
 
 struct probe_stat probe_stat_of(const double values[PROBE_REPETITIONS]);
 
+/* 0, or -ECANCELED when the probe has been interrupted. Asked between two measurements. */
+int probe_go_on(const struct probe_config *c);
+
 /* Processor time of this process so far. */
 uint64_t probe_cpu_ns(void);
 
@@ -61,7 +64,8 @@ struct probe_bench {
 
 /* Measures point: p->what, size_bytes, segments, depth, nodes are set by the caller, the rest here.
  */
-int probe_bench_run(struct probe_bench *b, uint64_t rep_ns, struct probe_point *p, struct err *e);
+int probe_bench_run(struct probe_bench *b, const struct probe_config *c, struct probe_point *p,
+                    struct err *e);
 
 /* Copies of one transport: dp's from src to dst, places that have PROBE_COPY_HEAP_BYTES. */
 #define PROBE_COPY_BYTES ((uint64_t)1 << 20) /* the largest */
@@ -78,7 +82,7 @@ struct probe_copies {
     uint64_t size_bytes; /* of the point being measured */
     uint32_t segments;
 };
-int probe_copies_measure(struct probe_copies *c, uint64_t rep_ns, struct probe_points *ps,
-                         struct err *e);
+int probe_copies_measure(struct probe_copies *c, const struct probe_config *config,
+                         struct probe_points *ps, struct err *e);
 
 #endif

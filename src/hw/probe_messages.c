@@ -119,12 +119,14 @@ static int run_rep(struct ping *p, uint64_t rep_ns, double *ret_ns)
     return 0;
 }
 
-static int measure(struct ping *p, uint64_t rep_ns, struct probe_points *ps, struct err *e)
+static int measure(struct ping *p, const struct probe_config *c, struct probe_points *ps,
+                   struct err *e)
 {
     double ns[PROBE_REPETITIONS];
     int rc = run_rep(p, 0, &ns[0]); /* connects */
     for (uint32_t i = 0; rc == 0 && i < PROBE_REPETITIONS; i++) {
-        rc = run_rep(p, rep_ns, &ns[i]);
+        rc = probe_go_on(c);
+        rc = rc ? rc : run_rep(p, c->rep_ns, &ns[i]);
     }
     if (rc) {
         return err_set(e, rc, "%s", p->lost.set ? p->lost.text : strerror(-rc));
@@ -141,7 +143,7 @@ int probe_messages(const struct probe_config *c, struct probe_points *ps, struct
     int peer_rc = probe_peer_init(&p.peer, 1, e);
     rc = rc ? rc : peer_rc;
     rc = rc ? rc : open_both(&p, e);
-    rc = rc ? rc : measure(&p, c->rep_ns, ps, e);
+    rc = rc ? rc : measure(&p, c, ps, e);
     probe_peer_stop(&p.peer);
     if (p.has_node) {
         messages_zmq_done(&p.node, 0);

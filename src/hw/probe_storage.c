@@ -147,8 +147,8 @@ static void fill(void *self, uint32_t i, uint64_t seq, uint32_t slot, struct dp_
                          .part_stride_bytes = s->block_bytes};
 }
 
-static int measure(struct stores *s, enum dp_kind kind, uint32_t depth, uint64_t rep_ns,
-                   struct probe_point *ret, struct err *e)
+static int measure(struct stores *s, enum dp_kind kind, uint32_t depth, struct probe_point *ret,
+                   struct err *e)
 {
     struct probe_bench b = {.ground = &s->ground,
                             .dps = s->dps,
@@ -161,7 +161,7 @@ static int measure(struct stores *s, enum dp_kind kind, uint32_t depth, uint64_t
                                                                 : PROBE_STORAGE_WRITE,
                                 .size_bytes = s->block_bytes,
                                 .segments = 1};
-    return probe_bench_run(&b, rep_ns, ret, e);
+    return probe_bench_run(&b, s->config, ret, e);
 }
 
 struct writer {
@@ -184,7 +184,8 @@ static int write_all(struct stores *s, struct err *e)
         uint32_t i = k / n;
         fill(s, i, k % n, 0, &w.op);
         w.op.done = written;
-        int rc = dp_submit(&s->dps[i]->dp, &w.op);
+        int rc = probe_go_on(s->config);
+        rc = rc ? rc : dp_submit(&s->dps[i]->dp, &w.op);
         rc = rc ? rc : loop_run(&s->ground.loop);
         rc = rc ? rc : w.op.status;
         if (rc) {
@@ -202,7 +203,7 @@ static int measure_depths(struct stores *s, struct probe_points *ps, struct err 
     for (unsigned d = s->n > 1 ? 2 : 0; rc == 0 && d < 3; d++) {
         for (unsigned k = 0; rc == 0 && k < 2; k++) {
             struct probe_point p;
-            rc = measure(s, k ? DP_STORAGE_WRITE : DP_STORAGE_READ, depths[d], c->rep_ns, &p, e);
+            rc = measure(s, k ? DP_STORAGE_WRITE : DP_STORAGE_READ, depths[d], &p, e);
             rc = rc ? rc : probe_points_add(ps, &p, e);
         }
     }
