@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "hw/memory.h"
@@ -189,7 +190,8 @@ static int write_all(struct stores *s, struct err *e)
         rc = rc ? rc : loop_run(&s->ground.loop);
         rc = rc ? rc : w.op.status;
         if (rc) {
-            return err_set(e, rc, "%s: %s", s->config->storage_dir, s->dps[i]->faults.last.text);
+            return err_set(e, rc, "%s: %s", s->config->storage_dir,
+                           s->dps[i]->faults.n ? s->dps[i]->faults.last.text : strerror(-rc));
         }
     }
     return 0;
