@@ -7,6 +7,8 @@
 
 const struct command cli_commands[] = {
     {"run", "simulates one scenario and prints the result", cmd_run},
+    {"compare", "two results side by side, figure by figure", cmd_compare},
+    {"probe", "measures this machine and writes a profile for the simulator", cmd_probe},
     {"bounds", "the P/D ratios at which only the storage NICs limit", cmd_bounds},
     {"list", "shipped models, GPUs, storage profiles and scenarios", cmd_list},
     {"trace", "inspects and validates request traces", cmd_trace},

@@ -8,7 +8,9 @@
 extern const struct command cli_commands[];
 
 int cmd_bounds(int argc, char **argv);
+int cmd_compare(int argc, char **argv);
 int cmd_list(int argc, char **argv);
+int cmd_probe(int argc, char **argv);
 int cmd_qos(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 
