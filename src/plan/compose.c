@@ -47,7 +47,7 @@ static void set_rules(const struct scenario *sc, const struct scenario_derived *
     c->beta_tok = d->beta_tok;
     c->fetch_period_ns = units_s_to_ns(s->fetch_period_s);
     c->scheduler_cost_ns = units_s_to_ns(s->scheduler_cost_s);
-    uint32_t stages = s->fidelity == FIDELITY_LAYER ? c->kv.n_layers : COMPOSE_AUTO_STAGES;
+    uint32_t stages = s->fidelity == FIDELITY_AUTO ? COMPOSE_AUTO_STAGES : c->kv.n_layers;
     c->stage_layers = (c->kv.n_layers + stages - 1) / stages;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "plan/compose.h"
+#include "plan/packet_mode.h"
 #include "plan/simulation.h"
 
 /* No request finishes for this long of simulated time, with requests in the system: the run is
@@ -72,7 +73,7 @@ static struct storage_config storage_of(const struct scenario *sc)
                                    .in_service = {p->reads_in_service, p->writes_in_service}};
 }
 
-static int build_ports(struct simulation *s)
+static int build_ports(struct simulation *s, struct err *err)
 {
     const struct scenario *sc = s->scenario;
     const struct cluster *c = &s->cluster;
@@ -95,6 +96,9 @@ static int build_ports(struct simulation *s)
         .stage_layers = c->stage_layers,
     };
     int rc = sim_dp_init(&s->dp, &s->loop, &dp);
+    if (rc == 0 && sc->system.fidelity == FIDELITY_PACKET) {
+        rc = packet_mode_build(s, err);
+    }
     rc = rc ? rc
             : sim_messages_init(&s->messages, &s->loop, cluster_nodes(c) + MSG_NODE(0),
                                 units_s_to_ns(sc->system.message_latency_s));
@@ -129,7 +133,7 @@ static int build_nodes(struct simulation *s)
     return 0;
 }
 
-static int build(struct simulation *s)
+static int build(struct simulation *s, struct err *err)
 {
     const struct cluster *c = &s->cluster;
     struct client_observer observer;
@@ -144,7 +148,7 @@ static int build(struct simulation *s)
     struct metrics_probe probe = {.self = s, .read = simulation_probe};
     virtual_driver_init(&s->driver, s->options.interrupted, s->options.progress ? tick : NULL, s);
     int rc = loop_init(&s->loop, &s->driver.driver, s->scenario->tie_seed);
-    rc = rc ? rc : build_ports(s);
+    rc = rc ? rc : build_ports(s, err);
     rc = rc ? rc : build_nodes(s);
     rc = rc ? rc : central_init(&s->central, c, &s->loop, &s->messages.port);
     rc = rc ? rc : client_init(&s->client, c, s->workload, &s->loop, &s->messages.port, &observer);
@@ -176,7 +180,10 @@ int simulation_new(const struct scenario *sc, const struct simulation_options *o
         struct workload_info info;
         workload_info(s->workload, &info);
         s->n_turns = info.n_turns;
-        rc = build(s);
+        rc = sc->system.fidelity == FIDELITY_PACKET
+                 ? packet_mode_check(&s->cluster, s->workload, err)
+                 : 0;
+        rc = rc ? rc : build(s, err);
         rc = rc ? err_set(err, rc, "cannot build the simulation: %s", strerror(-rc)) : 0;
     }
     if (rc) {
@@ -206,6 +213,7 @@ void simulation_free(struct simulation *s)
         central_done(&s->central);
         sim_compute_done(&s->compute);
         sim_messages_done(&s->messages);
+        packet_mode_done(s);
         sim_dp_done(&s->dp);
         loop_done(&s->loop);
     }

@@ -10,6 +10,7 @@
 #include "sched/client.h"
 #include "sched/decode_node.h"
 #include "sched/prefill_node.h"
+#include "sim/packet_dp.h"
 #include "sim/sim_compute.h"
 #include "sim/sim_dp.h"
 #include "sim/sim_messages.h"
@@ -26,6 +27,7 @@ struct simulation {
     struct virtual_driver driver;
     struct loop loop;
     struct sim_dp dp;
+    struct packet_dp packets; /* fidelity packet: the copies of dp */
     struct sim_messages messages;
     struct sim_compute compute;
     struct prefill_node *prefill;

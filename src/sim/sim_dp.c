@@ -14,6 +14,7 @@ struct sim_op {
     struct dp_op *op;
     uint32_t index; /* in the pool */
     bool cancelled;
+    bool copying;            /* by sd->copies */
     struct loop_timer timer; /* the copy's start-up latency; or the end of a cancelled or free op */
     struct net_stream stream;
     struct storage_job job;
@@ -53,6 +54,11 @@ static void stream_ended(struct net_stream *s)
     complete(container_of(s, struct sim_op, stream), 0);
 }
 
+void sim_dp_copied(struct sim_dp *sd, struct dp_op *op)
+{
+    complete(sim_op_of(sd, op), 0);
+}
+
 static unsigned copy_path(struct sim_dp *sd, const struct dp_op *op, struct net_resource **ret_path)
 {
     uint32_t g = sd->config.gpus_per_node;
@@ -74,6 +80,11 @@ static void open_stream(struct sim_op *so)
     struct net_resource *path[MAXMIN_MAX_LINKS];
     unsigned n = copy_path(so->sd, op, path);
     op->start_ns = loop_now_ns(so->sd->loop);
+    if (so->sd->copies) {
+        so->copying = true;
+        so->sd->copies->open(so->sd->copies->self, op, op->parts_ready, MAXMIN_NO_CAP, path, n);
+        return;
+    }
     so->stream.total_bytes = dp_op_bytes(op);
     so->stream.ready_bytes = (uint64_t)op->parts_ready * op->part_bytes;
     so->stream.mark_bytes =
@@ -166,6 +177,8 @@ static void sim_feed(struct dp *dp, struct dp_op *op)
     }
     if (sd->config.free_transfers) {
         loop_post(sd->loop, &so->timer);
+    } else if (so->copying) {
+        sd->copies->feed(sd->copies->self, op, op->parts_ready);
     } else if (so->stream.open) {
         net_stream_ready(&so->stream, (uint64_t)op->parts_ready * op->part_bytes);
     }
@@ -182,6 +195,9 @@ static void sim_cancel(struct dp *dp, struct dp_op *op)
         !storage_server_cancel(so->job.server, &so->job)) {
         return; /* the bytes are through: done() comes with 0 */
     }
+    if (so->copying) {
+        sd->copies->abort(sd->copies->self, op);
+    }
     if (so->stream.open) {
         net_stream_abort(&so->stream);
     }
@@ -197,7 +213,11 @@ static void set_dram_left(struct sim_dp *sd, struct sim_node *node)
 {
     double taken = node->snic_busy ? node->snic.rate_Bps * node->snic.config.efficiency_max : 0;
     double left = sd->config.dram_Bps - taken;
-    net_set_capacity(&sd->net, &node->dram, left > 0 ? left : 0);
+    left = left > 0 ? left : 0;
+    net_set_capacity(&sd->net, &node->dram, left);
+    if (sd->copies) {
+        sd->copies->dram_left(sd->copies->self, &node->dram, left);
+    }
 }
 
 static void share_cluster(struct sim_dp *sd)

@@ -37,6 +37,18 @@ struct sim_dp_config {
     uint64_t seed;
 };
 
+/* Another network for the copies than the fluid one: sim/packet_dp.h. */
+struct sim_copies {
+    void *self;
+    /* The first bytes of op may leave, those of so many parts, at no more than cap_Bps
+     * (MAXMIN_NO_CAP: no limit). path: the resources that it takes. Ends in sim_dp_copied(). */
+    void (*open)(void *self, struct dp_op *op, uint32_t parts, double cap_Bps,
+                 struct net_resource *const *path, unsigned n_path);
+    void (*feed)(void *self, struct dp_op *op, uint32_t parts);
+    void (*abort)(void *self, struct dp_op *op);
+    void (*dram_left)(void *self, struct net_resource *dram, double Bps);
+};
+
 struct sim_node {
     struct storage_server snic;
     struct net_resource dram;
@@ -54,6 +66,7 @@ struct sim_dp {
     struct loop *loop;
     struct sim_dp_config config;
     struct net net;
+    const struct sim_copies *copies; /* NULL: net */
     uint32_t n_busy_snics;
     struct sim_node *nodes;
     struct sim_cnic *cnics; /* node * gpus_per_node + gpu */
@@ -64,6 +77,9 @@ struct sim_dp {
 /* Returns 0 or -ENOMEM. */
 int sim_dp_init(struct sim_dp *sd, struct loop *loop, const struct sim_dp_config *config);
 void sim_dp_done(struct sim_dp *sd);
+
+/* For sim_copies: op has arrived, from the loop only. */
+void sim_dp_copied(struct sim_dp *sd, struct dp_op *op);
 
 /* 0 when every byte accepted by every resource has been delivered; else -EPROTO and the resource's
  * name. */
