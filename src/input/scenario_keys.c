@@ -28,7 +28,7 @@ static const char *const preset_words[] = {"basic",    "layerwise", "layerwise+d
 static const char *const attention_words[] = {"gqa", "mla", "dsa", NULL};
 static const char *const scheduler_words[] = {"adaptive", "round_robin", NULL};
 static const char *const path_words[] = {"shorter_queue", "prefill", "decode", "round_robin", NULL};
-static const char *const fidelity_words[] = {"auto", "layer", NULL};
+static const char *const fidelity_words[] = {"auto", "layer", "packet", NULL};
 static const char *const transport_words[] = {"tcp", NULL};
 static const char *const compute_words[] = {"cpu", NULL};
 static const char *const qos_words[] = {"spec", "low_only", "none", NULL};
@@ -265,7 +265,9 @@ const struct scenario_key scenario_keys[] = {
     {ENUM("system.path_policy", system.path_policy, path_words), .fallback = "shorter_queue",
      .source = "the preset", .doc = "the side that reads a request's KV"},
     {ENUM("system.fidelity", system.fidelity, fidelity_words), .fallback = "auto",
-     .source = "convention", .doc = "detail of the simulated transfers"},
+     .source = "convention",
+     .doc = "detail of the simulated transfers: stages of layers; every layer; every packet, for "
+            "small cases"},
     {NUMBER("system.quota_s", system.quota_s, UNIT_S), .fallback = "300ms", ABOVE_0(1e6),
      USUAL(0.005, 30), .source = "the paper's compute quota, taken as the sum over layers",
      .doc = "predicted attention time of a prefill forward per GPU"},

@@ -50,7 +50,7 @@ static double transfer_over_compute(const struct scenario *sc, const struct clus
 
 static uint32_t forward_stages(const struct scenario *sc, const struct cluster *c)
 {
-    if (sc->system.fidelity == FIDELITY_LAYER) {
+    if (sc->system.fidelity != FIDELITY_AUTO) {
         return c->kv.n_layers;
     }
     double ratio = transfer_over_compute(sc, c);

@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "plan/compose.h"
+#include "plan/packet_mode.h"
 #include "plan/simulation.h"
 
 /* With requests in the system, none comes or finishes for this long: the run is stuck. Longer than any
@@ -115,7 +116,7 @@ static struct sim_submit_config submit_of(const struct scenario_system *s)
                                       .local_past_nic = cuda};
 }
 
-static int build_ports(struct simulation *s)
+static int build_ports(struct simulation *s, struct err *err)
 {
     const struct scenario *sc = s->scenario;
     const struct cluster *c = &s->cluster;
@@ -138,9 +139,12 @@ static int build_ports(struct simulation *s)
         .decode_groups = c->decode_nodes * c->gpus_per_node / c->decode_ep_gpus,
         .decode_group_gpus = c->decode_ep_gpus,
         .stage_layers = c->stage_layers,
-        .links = &s->dp.links,
+        .links = sc->system.fidelity == FIDELITY_PACKET ? &s->bursts.links : &s->dp.links,
     };
     int rc = sim_dp_init(&s->dp, &s->loop, &dp);
+    if (rc == 0 && sc->system.fidelity == FIDELITY_PACKET) {
+        rc = packet_mode_build(s, err);
+    }
     rc = rc ? rc
             : sim_messages_init(&s->messages, &s->loop, cluster_nodes(c) + MSG_NODE(0),
                                 units_s_to_ns(sc->system.message_latency_s));
@@ -175,7 +179,7 @@ static int build_nodes(struct simulation *s)
     return 0;
 }
 
-static int build(struct simulation *s)
+static int build(struct simulation *s, struct err *err)
 {
     const struct cluster *c = &s->cluster;
     struct client_observer observer;
@@ -190,7 +194,7 @@ static int build(struct simulation *s)
     struct metrics_probe probe = {.self = s, .read = simulation_probe};
     virtual_driver_init(&s->driver, s->options.interrupted, s->options.progress ? tick : NULL, s);
     int rc = loop_init(&s->loop, &s->driver.driver, s->scenario->tie_seed);
-    rc = rc ? rc : build_ports(s);
+    rc = rc ? rc : build_ports(s, err);
     rc = rc ? rc : build_nodes(s);
     rc = rc ? rc : central_init(&s->central, c, &s->loop, &s->messages.port);
     rc = rc ? rc : client_init(&s->client, c, s->workload, &s->loop, &s->messages.port, &observer);
@@ -222,7 +226,10 @@ int simulation_new(const struct scenario *sc, const struct simulation_options *o
         struct workload_info info;
         workload_info(s->workload, &info);
         s->n_turns = info.n_turns;
-        rc = build(s);
+        rc = sc->system.fidelity == FIDELITY_PACKET
+                 ? packet_mode_check(&s->cluster, s->workload, err)
+                 : 0;
+        rc = rc ? rc : build(s, err);
         rc = rc ? err_set(err, rc, "cannot build the simulation: %s", strerror(-rc)) : 0;
     }
     if (rc) {
@@ -252,6 +259,7 @@ void simulation_free(struct simulation *s)
         central_done(&s->central);
         sim_compute_done(&s->compute);
         sim_messages_done(&s->messages);
+        packet_mode_done(s);
         sim_dp_done(&s->dp);
         loop_done(&s->loop);
     }

@@ -10,6 +10,7 @@
 #include "sched/client.h"
 #include "sched/decode_node.h"
 #include "sched/prefill_node.h"
+#include "sim/packet_bursts.h"
 #include "sim/sim_compute.h"
 #include "sim/sim_dp.h"
 #include "sim/sim_messages.h"
@@ -26,6 +27,8 @@ struct simulation {
     struct virtual_driver driver;
     struct loop loop;
     struct sim_dp dp;
+    struct packet_dp packets;    /* fidelity packet: the copies of dp... */
+    struct packet_bursts bursts; /* ...and the collectives */
     struct sim_messages messages;
     struct sim_compute compute;
     struct prefill_node *prefill;

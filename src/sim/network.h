@@ -21,10 +21,13 @@ struct net {
     struct loop_timer solve_timer;
 };
 
+struct packet_station;
+
 struct net_resource {
     struct maxmin_resource maxmin;
-    uint64_t bytes_in, bytes_out; /* accepted and delivered; equal when nothing is in flight */
-    double moved_bytes;           /* as of the last change of rate: for utilisation over time */
+    struct packet_station *packets; /* the same in packets (sim/packet_dp.h), or NULL */
+    uint64_t bytes_in, bytes_out;   /* accepted and delivered; equal when nothing is in flight */
+    double moved_bytes;             /* as of the last change of rate: for utilisation over time */
 };
 
 struct net_stream {

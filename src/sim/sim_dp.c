@@ -14,6 +14,7 @@ struct sim_op {
     struct dp_op *op;
     uint32_t index; /* in the pool */
     bool cancelled;
+    bool copying;             /* by sd->copies */
     uint32_t parts_submitted; /* copies: work requests of so many parts are in the queue */
     struct loop_timer timer;  /* the copy's start-up latency, then work requests being begun; or the
                                  end of a cancelled or free op */
@@ -53,6 +54,11 @@ static void stream_reached(struct net_stream *s)
 static void stream_ended(struct net_stream *s)
 {
     complete(container_of(s, struct sim_op, stream), 0);
+}
+
+void sim_dp_copied(struct sim_dp *sd, struct dp_op *op)
+{
+    complete(sim_op_of(sd, op), 0);
 }
 
 static bool is_local(const struct dp_op *op)
@@ -113,6 +119,12 @@ static void open_stream(struct sim_op *so)
     so->stream.local = is_local(op);
     so->stream.maxmin.cap_Bps = cap < so->sd->config.cnic_Bps ? cap : MAXMIN_NO_CAP;
     op->start_ns = loop_now_ns(so->sd->loop);
+    if (so->sd->copies) {
+        so->copying = true;
+        so->sd->copies->open(so->sd->copies->self, op, so->parts_submitted,
+                             so->stream.maxmin.cap_Bps, path, n);
+        return;
+    }
     so->stream.total_bytes = dp_op_bytes(op);
     so->stream.ready_bytes = (uint64_t)so->parts_submitted * op->part_bytes;
     so->stream.mark_bytes =
@@ -133,6 +145,17 @@ static void free_step(struct sim_op *so)
     }
 }
 
+/* The parts whose work requests have been begun may leave. */
+static void hand_over(struct sim_op *so)
+{
+    struct sim_dp *sd = so->sd;
+    if (so->copying) {
+        sd->copies->feed(sd->copies->self, so->op, so->parts_submitted);
+    } else {
+        net_stream_ready(&so->stream, (uint64_t)so->parts_submitted * so->op->part_bytes);
+    }
+}
+
 static void op_timer(struct loop_timer *t)
 {
     struct sim_op *so = container_of(t, struct sim_op, timer);
@@ -140,8 +163,8 @@ static void op_timer(struct loop_timer *t)
         complete(so, -ECANCELED);
     } else if (so->sd->config.free_transfers) {
         free_step(so);
-    } else if (so->stream.open) {
-        net_stream_ready(&so->stream, (uint64_t)so->parts_submitted * so->op->part_bytes);
+    } else if (so->stream.open || so->copying) {
+        hand_over(so);
     } else {
         open_stream(so);
     }
@@ -211,11 +234,11 @@ static void sim_feed(struct dp *dp, struct dp_op *op)
         return;
     }
     uint64_t begin_ns = submit_ready_parts(so);
-    if (!so->stream.open || loop_armed(&so->timer)) {
+    if (!(so->stream.open || so->copying) || loop_armed(&so->timer)) {
         return; /* the timer hands over all that has been submitted by then */
     }
     if (begin_ns <= loop_now_ns(sd->loop)) {
-        net_stream_ready(&so->stream, (uint64_t)op->parts_ready * op->part_bytes);
+        hand_over(so);
     } else {
         loop_arm(sd->loop, &so->timer, begin_ns);
     }
@@ -232,6 +255,9 @@ static void sim_cancel(struct dp *dp, struct dp_op *op)
         !storage_server_cancel(so->job.server, &so->job)) {
         return; /* the bytes are through: done() comes with 0 */
     }
+    if (so->copying) {
+        sd->copies->abort(sd->copies->self, op);
+    }
     if (so->stream.open) {
         net_stream_abort(&so->stream);
     }
@@ -247,7 +273,11 @@ static void set_dram_left(struct sim_dp *sd, struct sim_node *node)
 {
     double taken = node->snic_busy ? node->snic.rate_Bps * node->snic.config.efficiency_max : 0;
     double left = sd->config.dram_Bps - taken;
-    net_set_capacity(&sd->net, &node->dram, left > 0 ? left : 0);
+    left = left > 0 ? left : 0;
+    net_set_capacity(&sd->net, &node->dram, left);
+    if (sd->copies) {
+        sd->copies->dram_left(sd->copies->self, &node->dram, left);
+    }
 }
 
 static void share_cluster(struct sim_dp *sd)

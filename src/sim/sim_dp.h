@@ -42,6 +42,18 @@ struct sim_dp_config {
     uint64_t seed;
 };
 
+/* Another network for the copies than the fluid one: sim/packet_dp.h. */
+struct sim_copies {
+    void *self;
+    /* The first bytes of op may leave, those of so many parts, at no more than cap_Bps
+     * (MAXMIN_NO_CAP: no limit). path: the resources that it takes. Ends in sim_dp_copied(). */
+    void (*open)(void *self, struct dp_op *op, uint32_t parts, double cap_Bps,
+                 struct net_resource *const *path, unsigned n_path);
+    void (*feed)(void *self, struct dp_op *op, uint32_t parts);
+    void (*abort)(void *self, struct dp_op *op);
+    void (*dram_left)(void *self, struct net_resource *dram, double Bps);
+};
+
 struct sim_node {
     struct storage_server snic;
     struct net_resource dram;
@@ -63,6 +75,7 @@ struct sim_dp {
     struct loop *loop;
     struct sim_dp_config config;
     struct net net;
+    const struct sim_copies *copies; /* NULL: net */
     uint32_t n_busy_snics;
     struct sim_node *nodes;
     struct sim_cnic *cnics; /* node * gpus_per_node + gpu */
@@ -75,6 +88,9 @@ struct sim_dp {
 /* Returns 0 or -ENOMEM. */
 int sim_dp_init(struct sim_dp *sd, struct loop *loop, const struct sim_dp_config *config);
 void sim_dp_done(struct sim_dp *sd);
+
+/* For sim_copies: op has arrived, from the loop only. */
+void sim_dp_copied(struct sim_dp *sd, struct dp_op *op);
 
 /* For sim_dp_init(). */
 void sim_links_init(struct sim_links *links, struct sim_dp *sd);

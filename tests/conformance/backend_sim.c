@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Row sim: the data path in virtual time. No bytes, no processes. */
+/* Rows sim and packet: the data path in virtual time, fluid and packet by packet. No bytes, no
+ * processes. */
 #include <check.h>
 #include <stdlib.h>
 
 #include "conformance.h"
+#include "sim/packet_dp.h"
 #include "sim/sim_dp.h"
 #include "sim/virtual_driver.h"
 
@@ -11,6 +13,7 @@ struct sim_world {
     struct virtual_driver driver;
     struct loop loop;
     struct sim_dp sd;
+    struct packet_dp pd; /* row packet */
 };
 
 static void sim_open(struct world *w)
@@ -20,6 +23,7 @@ static void sim_open(struct world *w)
         .gpus_per_node = 2,
         .cnic_Bps = 50e9,
         .dram_Bps = 500e9,
+        .submit = {.threads = 1},
         .storage = {.line_Bps = 50e9, .efficiency_max = 1, .in_service = {1, 1}},
         .transfer_latency_ns = 2000,
         .depth = WORLD_DEPTH,
@@ -33,9 +37,22 @@ static void sim_open(struct world *w)
     w->loop = &h->loop;
 }
 
+static void packet_open(struct world *w)
+{
+    sim_open(w);
+    struct sim_world *h = w->impl;
+    struct packet_dp_config config = packet_dp_paper_config(VLARB_SPEC, VLARB_SPEC);
+    struct err err = ERR_INIT;
+    config.lane_buffers = true; /* what is taken out of the middle of a queue, too */
+    ck_assert_int_eq(packet_dp_init(&h->pd, &h->sd, &config, &err), 0);
+}
+
 static void sim_close(struct world *w)
 {
     struct sim_world *h = w->impl;
+    if (h->pd.sd) {
+        packet_dp_done(&h->pd);
+    }
     sim_dp_done(&h->sd);
     loop_done(&h->loop);
     free(h);
@@ -50,6 +67,13 @@ static struct dp *sim_dp_of(struct world *w, uint32_t node)
 const struct backend backend_sim = {
     .name = "sim",
     .open = sim_open,
+    .close = sim_close,
+    .dp_of = sim_dp_of,
+};
+
+const struct backend backend_packet = {
+    .name = "packet",
+    .open = packet_open,
     .close = sim_close,
     .dp_of = sim_dp_of,
 };

@@ -12,9 +12,7 @@
 #include "base/units.h"
 
 static const struct backend *const backends[] = {
-    &backend_sim,
-    &backend_mem,
-    &backend_tcp,
+    &backend_sim,   &backend_packet, &backend_mem, &backend_tcp,
 #ifdef CONFORMANCE_VERBS
     &backend_verbs,
 #endif

@@ -40,7 +40,7 @@ struct world {
     unsigned waiting; /* ops submitted by world_submit() that have not completed */
 };
 
-extern const struct backend backend_sim, backend_mem, backend_tcp, backend_verbs;
+extern const struct backend backend_sim, backend_packet, backend_mem, backend_tcp, backend_verbs;
 
 /* An op with its own bookkeeping; ck_assert on a second completion or one from inside a call. */
 struct probe {
