@@ -145,4 +145,13 @@ if [ -n "$UPDATE" ]; then
 fi
 sed -n '/quickstart-output:begin/,/quickstart-output:end/p' README.md |
     grep -v 'quickstart-output\|^```' | diff -u - "$tmp/sample" || fail "README sample run"
+
+# The README's scenario for a start of one's own.
+sed -n '/scenario-example:begin/,/scenario-example:end/p' README.md |
+    grep -v 'scenario-example\|^```' >"$tmp/my.json"
+"$dualpath" run "$tmp/my.json" >"$tmp/out" 2>"$tmp/err" && grep -q '^JCT' "$tmp/out" &&
+    ! [ -s "$tmp/err" ] || fail "README scenario"
+"$dualpath" run "$tmp/my.json" --set model=tests/unit/data/hf/qwen3_moe_235b.json \
+    --set 'cluster.storage={"base": "parallel-fs", "latency_median_s": "1ms"}' >"$tmp/out" ||
+    fail "README scenario, own parts"
 exit $failed
