@@ -320,7 +320,8 @@ static void print_repairs(const struct workload *w, bool arrival_given)
         fprintf(
             stderr,
             "dualpath: note: workload: all agents start at 0, as no arrival is given; the trace "
-            "records arrivals over %.6g s (workload.arrival=recorded; =offline means 0)\n",
+            "records arrivals over %.6g s (set workload.arrival to recorded to keep them, or to "
+            "offline)\n",
             recorded_s);
     }
     const struct {

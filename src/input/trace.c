@@ -214,9 +214,11 @@ static int list_paths(struct trace *t, const char *path, struct paths *p, struct
 static void note_order(struct trace *t, uint32_t first_session, const char *path)
 {
     for (uint32_t i = first_session + 1; !t->closed_loop && i < t->n_sessions; i++) {
-        if ((int64_t)t->sessions[i].arrival_ns < (int64_t)t->sessions[i - 1].arrival_ns) {
+        const struct trace_session *before = &t->sessions[i - 1], *s = &t->sessions[i];
+        if (s->parent == TRACE_NONE && before->parent == TRACE_NONE &&
+            (int64_t)s->arrival_ns < (int64_t)before->arrival_ns) {
             trace_note_repair(t, "request earlier than the one before it, put in order of time",
-                              "%s: %s", path, t->sessions[i].name);
+                              "%s: %s", path, s->name);
         }
     }
 }
