@@ -185,10 +185,9 @@ static char *peers_of(const struct hub *h, uint32_t node)
 {
     json_t *all = json_array();
     for (uint32_t i = 0; i < n_nodes(h); i++) {
-        const json_t *said = h->nodes[i].address;
-        json_array_append_new(all, json_pack("{s:O?, s:O?}", "messages",
-                                             json_object_get(said, "messages"), "link",
-                                             json_array_get(json_object_get(said, "links"), node)));
+        json_t *port = json_object_get(h->nodes[i].address, "messages");
+        json_t *link = json_array_get(json_object_get(h->nodes[i].address, "links"), node);
+        json_array_append_new(all, json_pack("{s:O?, s:O?}", "messages", port, "link", link));
     }
     char *text = json_dumps(all, JSON_COMPACT);
     json_decref(all);
