@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Whole runs over RDMA: verbs_run.sh DUALPATH SCENARIO. Needs an RDMA device.
+# Whole runs over RDMA: verbs_run.sh DUALPATH SCENARIO. Needs an RDMA device:
 #
 #   two nodes    one session over tcp and over verbs: every KV row and every attention output right (or
 #                the run fails), both read paths used, and, as each turn waits for the one before, equal
 #                decisions however long things take
 #   four nodes   two sessions, every node connected to every other
+#   no device    the run fails and says so; then this test is skipped
 #
 # Sizes are those of an emulated machine.
 set -u
@@ -52,11 +53,14 @@ run() { # name transport sessions turns options...
     verified=$(sed -n 's/.*verified: \([0-9]*\) KV rows, \([0-9]*\) attention outputs.*/\1 \2/p' "$dir/$name.err")
     [ -n "$verified" ] || fail "$name: nothing was verified"
     sent=$(($(packets_sent) - before))
-    echo "$name: verified $verified (KV rows, attention outputs), JCT $(number "$dir/$name.json" jct_s) s of $(number "$dir/$name.json" wall_s)," \
-        "$sent RDMA packets"
+    echo "$name: verified $verified (KV rows, attention outputs), JCT $(number "$dir/$name.json" jct_s) s" \
+        "of $(number "$dir/$name.json" wall_s) s, $sent RDMA packets"
 }
 
 [ -n "$(ls /sys/class/infiniband 2>/dev/null)" ] || {
+    "$dualpath" run "$scenario" --backend real --set hw.transport=verbs >"$dir/none.out" 2>"$dir/none.err" &&
+        fail "a run over verbs without a device"
+    grep -q "node [0-9]*: no RDMA device with an active port" "$dir/none.err" || fail "the cause is not told"
     echo "no RDMA device"
     exit 77
 }

@@ -387,17 +387,6 @@ START_TEST(groups_over_several_nodes_are_refused)
 }
 END_TEST
 
-START_TEST(a_missing_rdma_device_is_named)
-{
-    const char *more[] = {"--set", "hw.transport=verbs", "--set", "hw.rdma_device=none0", NULL};
-    ck_assert_int_eq(finish(start_run(more), 20), 1);
-    ck_assert_str_eq(out, "");
-    ck_assert_msg(strstr(errors, " node ") && (strstr(errors, "no RDMA device none0") ||
-                                               strstr(errors, "built without libibverbs")),
-                  "%s", errors);
-}
-END_TEST
-
 static void wait_for_file(const char *path)
 {
     for (unsigned i = 0; access(path, R_OK) && i < 1000; i++) {
@@ -583,7 +572,6 @@ int main(void)
     tcase_add_test(t, agent_usage);
     tcase_add_test(t, a_trace_with_shared_blocks_is_refused);
     tcase_add_test(t, groups_over_several_nodes_are_refused);
-    tcase_add_test(t, a_missing_rdma_device_is_named);
     tcase_add_test(t, agents_that_do_not_come_are_named);
     tcase_add_test(t, agents_can_be_started_by_hand);
     tcase_add_test(t, a_distant_agent_is_killed);
