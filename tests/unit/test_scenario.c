@@ -151,7 +151,7 @@ static void other_value(const struct scenario_key *k, char *buf, size_t size)
         {"model.kv_dtype", "bf16"},
         {"cluster.hbm_bytes", "141GB"},
         {"seed", "18446744073709551615"},
-        {"hw.transport", "tcp"},
+        {"hw.transport", "verbs"},
         {"hw.compute", "cpu"},
     };
     for (size_t i = 0; i < sizeof(special) / sizeof(special[0]); i++) {
