@@ -25,10 +25,7 @@ static const struct unit time_units[] = {
     {"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}, {NULL, 0},
 };
 static const struct unit token_units[] = {
-    {"tok", 1},
-    {"K", 1024},
-    {"M", 1048576},
-    {NULL, 0},
+    {"tok", 1}, {"K", 1024}, {"k", 1024}, {"M", 1048576}, {NULL, 0},
 };
 static const struct unit flops_units[] = {
     {"FLOPS", 1}, {"GFLOPS", 1e9}, {"TFLOPS", 1e12}, {"PFLOPS", 1e15}, {NULL, 0},
@@ -41,7 +38,8 @@ static const struct kind {
 } kinds[] = {
     [UNIT_NONE] = {no_units, "a plain number"},
     [UNIT_BYTES] = {bytes_units, "bytes, as a number or with a unit (80GB, 80GiB, 64KiB)"},
-    [UNIT_BPS] = {rate_units, "bytes per second, as a number or with a unit (50GB/s, 400Gb/s)"},
+    [UNIT_BPS] = {rate_units,
+                  "bytes per second, as a number or with a unit (50GB/s, 400Gb/s, 400Gbps)"},
     [UNIT_S] = {time_units, "seconds, as a number or with a unit (300ms, 2s, 50us, 5min)"},
     [UNIT_TOK] = {token_units, "tokens, as a number or with a unit (49152, 48K with K = 1024)"},
     [UNIT_FLOPS] = {flops_units, "FLOP per second, as a number or with a unit (989TFLOPS)"},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -9,7 +10,7 @@ int cli_bad_input(const struct err *err)
     char text[1400];
     err_format(err, text, sizeof(text));
     fprintf(stderr, "dualpath: %s\n", text);
-    return EXIT_BAD_INPUT;
+    return err->code == -ENOMEM ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
 }
 
 int cli_usage(const char *command, const char *fmt, ...)

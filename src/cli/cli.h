@@ -22,7 +22,8 @@ struct command {
     int (*run)(int argc, char **argv);
 };
 
-/* Prints "dualpath: source:line:column: field: text" to stderr and returns EXIT_BAD_INPUT. */
+/* Prints "dualpath: source:line:column: field: text" to stderr. Returns EXIT_BAD_INPUT, or
+ * EXIT_RUN_FAILED where memory ran out, which is not the input's fault. */
 int cli_bad_input(const struct err *err);
 
 /* Prints "dualpath COMMAND: message" and how to get help to stderr; returns EXIT_BAD_INPUT. */

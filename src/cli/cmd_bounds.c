@@ -4,9 +4,11 @@
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/cli_args.h"
 #include "cli/commands.h"
+#include "input/scenario_keys.h"
 #include "model/bounds.h"
 
 static const char help[] =
@@ -59,6 +61,20 @@ static int parse_gpus(const char *text, double *ret_gpus, struct err *err)
     return 0;
 }
 
+/* A rate that 'dualpath run' would warn of, too. */
+static int parse_rate(const char *option, const char *key, const char *text, double *ret_Bps,
+                      struct err *err)
+{
+    char warning[320];
+    int rc = cli_positive(option, UNIT_BPS, text, ret_Bps, err);
+    bool with_unit = text[strspn(text, "0123456789.eE+- ")] != '\0';
+    if (rc == 0 && scenario_key_unusual(scenario_key_find(key), *ret_Bps, with_unit, warning,
+                                        sizeof(warning))) {
+        fprintf(stderr, "dualpath: warning: %s: %s\n", option, warning);
+    }
+    return rc;
+}
+
 static int parse_option(int option, const char *text, struct bounds_input *in,
                         enum cli_format *format, struct err *err)
 {
@@ -68,9 +84,9 @@ static int parse_option(int option, const char *text, struct bounds_input *in,
     case OPT_SNIC:
         return cli_positive("--snic-ratio", UNIT_NONE, text, &in->snic_ratio, err);
     case OPT_CNIC:
-        return cli_positive("--cnic", UNIT_BPS, text, &in->cnic_Bps, err);
+        return parse_rate("--cnic", "cluster.cnic_Bps", text, &in->cnic_Bps, err);
     case OPT_DRAM:
-        return cli_positive("--dram", UNIT_BPS, text, &in->dram_Bps, err);
+        return parse_rate("--dram", "cluster.dram_Bps", text, &in->dram_Bps, err);
     default:
         return cli_parse_format(text, format, err);
     }
@@ -89,15 +105,27 @@ static json_t *terms_json(const struct bounds *b)
     return terms;
 }
 
+/* The resources of all terms of the kind that bind. */
+static json_t *binding_json(const struct bounds *b, enum bounds_kind kind)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < BOUNDS_N_TERMS; i++) {
+        if (b->terms[i].kind == kind && b->terms[i].binds) {
+            json_array_append_new(list, json_string(b->terms[i].resource));
+        }
+    }
+    return list;
+}
+
 static int print_json(const struct bounds_input *in, const struct bounds *b)
 {
-    return cli_print_json(
-        json_pack("{s:o, s:o, s:b, s:s, s:s, s:s?, s:o, s:{s:f, s:f, s:f, s:f}}", "pd_min",
-                  cli_json_number(b->pd_min), "pd_max", cli_json_number(b->pd_max), "empty",
-                  b->empty, "binds_min", b->binds_min->resource, "binds_max",
-                  b->binds_max->resource, "violated", b->violated ? b->violated->resource : NULL,
-                  "terms", terms_json(b), "input", "gpus_per_node", in->gpus_per_node, "snic_ratio",
-                  in->snic_ratio, "cnic_Bps", in->cnic_Bps, "dram_Bps", in->dram_Bps));
+    return cli_print_json(json_pack(
+        "{s:o, s:o, s:b, s:o, s:o, s:s?, s:o, s:{s:f, s:f, s:f, s:f}}", "pd_min",
+        cli_json_number(b->pd_min), "pd_max", cli_json_number(b->pd_max), "empty", b->empty,
+        "binds_min", binding_json(b, BOUNDS_LOWER), "binds_max", binding_json(b, BOUNDS_UPPER),
+        "violated", b->violated ? b->violated->resource : NULL, "terms", terms_json(b), "input",
+        "gpus_per_node", in->gpus_per_node, "snic_ratio", in->snic_ratio, "cnic_Bps", in->cnic_Bps,
+        "dram_Bps", in->dram_Bps));
 }
 
 /* A ratio of small whole numbers as people write it, beside its decimals: "7/2 = 3.5". */
@@ -127,6 +155,24 @@ static const char *term_remark(const struct bounds_term *t)
     return t->binds ? "  binds" : "";
 }
 
+/* The resources of all terms of the kind that bind: "de_cnic_write and de_dram". */
+struct names_text {
+    char text[96];
+};
+
+static struct names_text binding_text(const struct bounds *b, enum bounds_kind kind)
+{
+    struct names_text names = {""};
+    size_t n = 0;
+    for (size_t i = 0; i < BOUNDS_N_TERMS; i++) {
+        if (b->terms[i].kind == kind && b->terms[i].binds && n < sizeof(names.text)) {
+            n += (size_t)snprintf(names.text + n, sizeof(names.text) - n, "%s%s", n ? " and " : "",
+                                  b->terms[i].resource);
+        }
+    }
+    return names;
+}
+
 static void print_verdict(const struct bounds *b)
 {
     if (b->violated) {
@@ -134,12 +180,12 @@ static void print_verdict(const struct bounds *b)
                b->violated->resource, b->violated->value);
     } else if (b->empty) {
         printf("Empty: no P/D is free of bottlenecks, %s needs P/D >= %s and %s P/D <= %s.\n",
-               b->binds_min->resource, ratio_text(b->pd_min).text, b->binds_max->resource,
-               ratio_text(b->pd_max).text);
+               binding_text(b, BOUNDS_LOWER).text, ratio_text(b->pd_min).text,
+               binding_text(b, BOUNDS_UPPER).text, ratio_text(b->pd_max).text);
     } else {
         printf("Free of bottlenecks for P/D from %s to %s: %s binds below, %s above.\n",
-               ratio_text(b->pd_min).text, ratio_text(b->pd_max).text, b->binds_min->resource,
-               b->binds_max->resource);
+               ratio_text(b->pd_min).text, ratio_text(b->pd_max).text,
+               binding_text(b, BOUNDS_LOWER).text, binding_text(b, BOUNDS_UPPER).text);
     }
 }
 

@@ -14,6 +14,7 @@
 #include "cli/progress.h"
 #include "cli/run_real.h"
 #include "input/scenario_explain.h"
+#include "input/scenario_keys.h"
 #include "input/workload.h"
 #include "plan/simulate.h"
 
@@ -48,7 +49,8 @@ static const char help[] =
     "                       but for its run block (it sets workload.trace, .format, "
     ".arrival=recorded,\n"
     "                       .agents=0, the scales to 1)\n"
-    "  --explain            prints the resolved scenario instead of running it: every key, where "
+    "  --explain            prints (or, with -o, writes) the resolved scenario instead of running "
+    "it: every key, where "
     "it comes\n"
     "                       from, what follows from it\n"
     "  --help\n"
@@ -74,6 +76,7 @@ struct run_args {
     const char *machine;
     const char *output, *requests, *series, *decisions, *trace;
     bool explain, help;
+    bool arrival_given; /* by the scenario or a setting */
     bool real;
     struct run_real_args real_args;
 };
@@ -142,6 +145,20 @@ static int set_key(struct run_args *a, const char *key, const char *value, struc
     return 0;
 }
 
+static int set_seed(struct run_args *a, const char *option, const char *key, const char *value,
+                    struct err *err)
+{
+    char *end;
+    errno = 0;
+    (void)strtoull(value, &end, 10);
+    if (value[0] < '0' || value[0] > '9' || *end || errno) {
+        err_at(err, option, 0, 0);
+        return err_set(err, -EINVAL, "found '%.60s', expected a whole number from 0 to %" PRIu64,
+                       value, UINT64_MAX);
+    }
+    return set_key(a, key, value, err);
+}
+
 /* What an exported trace already holds must not be applied to it again. max_len_tok stays: engines
  * are sized by it, and no exported turn is beyond it. */
 static const char *const replay_sets[] = {
@@ -195,9 +212,9 @@ static int parse_option(struct run_args *a, int option, const char *value, struc
         a->sets[a->n_sets++] = value;
         return 0;
     case OPT_SEED:
-        return set_key(a, "seed", value, err);
+        return set_seed(a, "--seed", "seed", value, err);
     case OPT_TIE_SEED:
-        return set_key(a, "tie_seed", value, err);
+        return set_seed(a, "--tie-seed", "tie_seed", value, err);
     case OPT_FORMAT:
         return cli_parse_format(value, &a->format, err);
     case OPT_REQUESTS:
@@ -243,12 +260,15 @@ static int parse(struct run_args *a, int argc, char **argv)
     int option;
     a->sets = calloc((size_t)argc * (N_REPLAY_SETS + 1), sizeof(*a->sets));
     if (!a->sets) {
-        return EXIT_RUN_FAILED;
+        err_nomem(&err);
+        return cli_bad_input(&err);
     }
     opterr = 0;
-    while ((option = getopt_long(argc, argv, "o:", run_options, NULL)) != -1) {
-        if (option == '?') {
-            return cli_usage("run", "unknown option or missing value: '%s'", argv[optind - 1]);
+    while ((option = getopt_long(argc, argv, ":o:", run_options, NULL)) != -1) {
+        if (option == '?' || option == ':') {
+            return cli_usage("run",
+                             option == ':' ? "option '%s' needs a value" : "unknown option '%s'",
+                             argv[optind - 1]);
         }
         if (parse_option(a, option, optarg, &err)) {
             return cli_bad_input(&err);
@@ -257,6 +277,12 @@ static int parse(struct run_args *a, int argc, char **argv)
     if (!a->help && optind != argc - 1) {
         return cli_usage("run",
                          optind < argc ? "more than one scenario given" : "no scenario given");
+    }
+    if (a->explain &&
+        (a->requests || a->series || a->decisions || a->trace || a->format == CLI_JSON)) {
+        return cli_usage("run", "--explain runs nothing and is text: it goes with -o, not with "
+                                "--requests, --series, --decisions, --export-trace or --format "
+                                "json");
     }
     a->scenario = argv[optind];
     return EXIT_OK;
@@ -269,8 +295,19 @@ static void print_warnings(const struct scenario_notes *notes)
     }
 }
 
+/* From the first to the last recorded arrival of an agent. */
+static double recorded_span_s(const struct trace *t)
+{
+    uint64_t last_ns = 0; /* the first is at 0 */
+    for (uint32_t i = 0; i < t->n_sessions; i++) {
+        const struct trace_session *s = &t->sessions[i];
+        last_ns = s->parent == TRACE_NONE && s->arrival_ns > last_ns ? s->arrival_ns : last_ns;
+    }
+    return (double)last_ns / (double)NS_PER_S;
+}
+
 /* What the reader and the workload changed or left out, for the person who will use the numbers. */
-static void print_repairs(const struct workload *w)
+static void print_repairs(const struct workload *w, bool arrival_given)
 {
     struct workload_info info;
     workload_info(w, &info);
@@ -278,10 +315,20 @@ static void print_repairs(const struct workload *w)
         fprintf(stderr, "dualpath: note: trace: %s: %" PRIu64 "\n", info.trace->repairs[i].reason,
                 info.trace->repairs[i].count);
     }
+    double recorded_s = arrival_given ? 0 : recorded_span_s(info.trace);
+    if (recorded_s > 0) {
+        fprintf(
+            stderr,
+            "dualpath: note: workload: all agents start at 0, as no arrival is given; the trace "
+            "records arrivals over %.6g s (set workload.arrival to recorded to keep them, or to "
+            "offline)\n",
+            recorded_s);
+    }
     const struct {
         const char *what;
         uint64_t count;
     } counts[] = {
+        {"agents beyond the sessions of the trace, each a copy of one", info.counts.copies},
         {"turns beyond max_len_tok not replayed", info.counts.turns_cut},
         {"turns of copies not replayed (their synthetic first round takes room)",
          info.counts.agent_turns_cut},
@@ -301,6 +348,30 @@ struct run_outputs {
     struct output result, requests, series, decisions, trace;
 };
 
+/* One of two outputs to the same file would be lost. */
+static int check_distinct(const struct run_outputs *o, struct err *err)
+{
+    const struct {
+        const char *option;
+        const struct output *output;
+    } all[] = {{"-o", &o->result},
+               {"--requests", &o->requests},
+               {"--series", &o->series},
+               {"--decisions", &o->decisions},
+               {"--export-trace", &o->trace}};
+    const size_t n = sizeof(all) / sizeof(all[0]);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = i + 1; k < n; k++) {
+            if (output_is_same(all[i].output, all[k].output)) {
+                err_at(err, all[k].output->path, 0, 0);
+                return err_set(err, -EINVAL, "named by %s and by %s, expected a file for each",
+                               all[i].option, all[k].option);
+            }
+        }
+    }
+    return 0;
+}
+
 static int open_outputs(const struct run_args *a, struct run_outputs *o, struct err *err)
 {
     memset(o, 0, sizeof(*o));
@@ -308,7 +379,8 @@ static int open_outputs(const struct run_args *a, struct run_outputs *o, struct 
     rc = rc ? rc : output_open(&o->requests, a->requests, err);
     rc = rc ? rc : output_open(&o->series, a->series, err);
     rc = rc ? rc : output_open(&o->decisions, a->decisions, err);
-    return rc ? rc : output_open(&o->trace, a->trace, err);
+    rc = rc ? rc : output_open(&o->trace, a->trace, err);
+    return rc ? rc : check_distinct(o, err);
 }
 
 static int commit_outputs(struct run_outputs *o, struct err *err)
@@ -346,8 +418,8 @@ static int fail(struct err *err, int rc)
 }
 
 /* Both return EXIT_OK with *ret filled, or the exit status after having said what is wrong. */
-static int simulate(const struct scenario *sc, struct progress *progress, struct run_outputs *o,
-                    struct result *ret)
+static int simulate(const struct run_args *a, const struct scenario *sc, struct progress *progress,
+                    struct run_outputs *o, struct result *ret)
 {
     struct err err = ERR_INIT;
     struct simulation *s;
@@ -360,7 +432,7 @@ static int simulate(const struct scenario *sc, struct progress *progress, struct
     if (simulation_new(sc, &sim, &s, &err)) {
         return cli_bad_input(&err);
     }
-    print_repairs(simulation_workload(s));
+    print_repairs(simulation_workload(s), a->arrival_given);
     int rc = o->trace.file ? workload_export(simulation_workload(s), o->trace.file, &err) : 0;
     rc = rc ? rc : simulation_run(s, ret, &err);
     progress_end(progress);
@@ -368,16 +440,16 @@ static int simulate(const struct scenario *sc, struct progress *progress, struct
     return rc ? fail(&err, rc) : EXIT_OK;
 }
 
-static int run_for_real(const struct scenario *sc, const struct run_real_args *args,
-                        struct run_outputs *o, struct result *ret)
+static int run_for_real(const struct run_args *a, const struct scenario *sc, struct run_outputs *o,
+                        struct result *ret)
 {
     struct err err = ERR_INIT;
     struct real_run *r;
     const struct run_real_files files = {o->requests.file, o->series.file, o->decisions.file};
-    if (run_real_new(sc, args, &files, &interrupted, &r, &err)) {
+    if (run_real_new(sc, &a->real_args, &files, &interrupted, &r, &err)) {
         return err.code == -EINVAL ? cli_bad_input(&err) : fail(&err, err.code);
     }
-    print_repairs(real_run_workload(r));
+    print_repairs(real_run_workload(r), a->arrival_given);
     int rc = o->trace.file ? workload_export(real_run_workload(r), o->trace.file, &err) : 0;
     rc = rc ? rc : real_run_go(r, ret, &err);
     real_run_free(r);
@@ -390,7 +462,7 @@ static int run(const struct run_args *a, const struct scenario *sc, struct run_o
     struct progress progress;
     struct result r;
     progress_start(&progress);
-    int status = a->real ? run_for_real(sc, &a->real_args, o, &r) : simulate(sc, &progress, o, &r);
+    int status = a->real ? run_for_real(a, sc, o, &r) : simulate(a, sc, &progress, o, &r);
     if (status != EXIT_OK) {
         return status;
     }
@@ -421,7 +493,16 @@ static int read_scenario(const struct run_args *a, struct scenario *ret,
     return rc;
 }
 
-static int read_and_run(const struct run_args *a)
+static int explain(const struct scenario *sc, const struct scenario_notes *notes,
+                   struct run_outputs *o)
+{
+    struct err err = ERR_INIT;
+    scenario_explain(sc, notes, o->result.file ? o->result.file : stdout);
+    int rc = output_commit(&o->result, &err);
+    return rc ? fail(&err, rc) : EXIT_OK;
+}
+
+static int read_and_run(struct run_args *a)
 {
     struct err err = ERR_INIT;
     struct scenario sc;
@@ -431,11 +512,13 @@ static int read_and_run(const struct run_args *a)
         return cli_bad_input(&err);
     }
     print_warnings(&notes);
+    const struct scenario_key *arrival = scenario_key_find("workload.arrival.kind");
+    a->arrival_given = notes.origins[arrival - scenario_keys].by != SCENARIO_BY_DEFAULT;
     int status = EXIT_OK;
     if (open_outputs(a, &outputs, &err)) {
         status = cli_bad_input(&err);
     } else if (a->explain) {
-        scenario_explain(&sc, &notes, stdout);
+        status = explain(&sc, &notes, &outputs);
     } else {
         status = run(a, &sc, &outputs);
     }

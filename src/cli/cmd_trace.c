@@ -63,7 +63,7 @@ static int parse_block_size(const char *text, uint32_t *ret)
     return 0;
 }
 
-static int take_option(int opt, struct trace_arguments *a)
+static int take_option(const char *command, int opt, struct trace_arguments *a)
 {
     switch (opt) {
     case OPT_HELP:
@@ -75,7 +75,7 @@ static int take_option(int opt, struct trace_arguments *a)
     case OPT_BLOCK_SIZE:
         return parse_block_size(optarg, &a->options.block_tok) == 0
                    ? EXIT_OK
-                   : cli_usage("trace", "--block-size: found \"%s\", expected tokens, 1 or more",
+                   : cli_usage(command, "--block-size: found \"%s\", expected tokens, 1 or more",
                                optarg);
     case OPT_TOLERANT:
         a->options.tolerant = true;
@@ -90,12 +90,12 @@ static int take_option(int opt, struct trace_arguments *a)
         a->options.weka_dialect = optarg;
         return strcmp(optarg, "v7") == 0 || strcmp(optarg, "v8") == 0
                    ? EXIT_OK
-                   : cli_usage("trace", "--weka-dialect: found \"%s\", expected v7 or v8", optarg);
+                   : cli_usage(command, "--weka-dialect: found \"%s\", expected v7 or v8", optarg);
     case OPT_FORMAT:
         a->json = strcmp(optarg, "json") == 0;
         return a->json || strcmp(optarg, "text") == 0
                    ? EXIT_OK
-                   : cli_usage("trace", "--format: found \"%s\", expected text or json", optarg);
+                   : cli_usage(command, "--format: found \"%s\", expected text or json", optarg);
     default:
         a->lru = optarg;
         return EXIT_OK;
@@ -105,26 +105,28 @@ static int take_option(int opt, struct trace_arguments *a)
 int trace_parse_arguments(int argc, char **argv, bool inspect, struct trace_arguments *ret_args)
 {
     struct trace_arguments a = {0};
+    char command[32];
     int opt, rc = EXIT_OK;
+    snprintf(command, sizeof(command), "trace %s", argv[0]);
     opterr = 0;
     optind = 1;
     while (rc == EXIT_OK && (opt = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
         if (opt == ':') {
-            return cli_usage("trace", "%s: option '%s' needs a value", argv[0], argv[optind - 1]);
+            return cli_usage(command, "option '%s' needs a value", argv[optind - 1]);
         }
         if (opt == '?') {
-            return cli_usage("trace", "%s: unknown option '%s'", argv[0], argv[optind - 1]);
+            return cli_usage(command, "unknown option '%s'", argv[optind - 1]);
         }
         if (opt >= OPT_FORMAT && !inspect) {
-            return cli_usage("trace", "%s: found --%s, an option of inspect", argv[0],
+            return cli_usage(command, "found --%s, an option of inspect",
                              opt == OPT_LRU ? "lru" : "format");
         }
-        rc = take_option(opt, &a);
+        rc = take_option(command, opt, &a);
     }
     a.files = argv + optind;
     a.n_files = argc - optind;
     if (rc == EXIT_OK && !a.help && a.n_files == 0) {
-        return cli_usage("trace", "%s: no file given, expected one or more", argv[0]);
+        return cli_usage(command, "no file given, expected one or more");
     }
     *ret_args = a;
     return rc;

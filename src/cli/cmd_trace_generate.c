@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/output.h"
 #include "input/generator.h"
 #include "input/workload.h"
 
@@ -126,21 +127,22 @@ static int make_workload(const struct generate_options *o, struct workload **ret
     return workload_from_trace(&trace, &as_it_is, 0, 1, o->seed, ret_workload, err);
 }
 
-static int write_file(const struct workload *w, const char *path, struct err *err)
+/* Returns an exit status: a file that cannot be made is a wrong argument, a full disk is not. */
+static int write_file(const struct workload *w, const char *path)
 {
-    if (!path) {
-        return workload_export(w, stdout, err);
+    struct err err = ERR_INIT;
+    struct output o;
+    if (output_open(&o, path, &err)) {
+        return cli_bad_input(&err);
     }
-    err_at(err, path, 0, 0);
-    FILE *out = fopen(path, "w");
-    if (!out) {
-        return err_set(err, -errno, "cannot be written: %s", strerror(errno));
+    int rc = workload_export(w, path ? o.file : stdout, &err);
+    rc = rc ? rc : output_commit(&o, &err);
+    output_discard(&o);
+    if (rc) {
+        cli_bad_input(&err);
+        return EXIT_RUN_FAILED;
     }
-    int rc = workload_export(w, out, err);
-    if (fclose(out) && rc == 0) {
-        rc = err_set(err, -EIO, "cannot be written: %s", strerror(errno));
-    }
-    return rc;
+    return EXIT_OK;
 }
 
 int cmd_trace_generate(int argc, char **argv)
@@ -159,11 +161,7 @@ int cmd_trace_generate(int argc, char **argv)
     if (make_workload(&o, &w, &err)) {
         return cli_bad_input(&err);
     }
-    int rc = write_file(w, o.output, &err);
+    status = write_file(w, o.output);
     workload_free(w);
-    if (rc) {
-        cli_bad_input(&err);
-        return EXIT_RUN_FAILED;
-    }
-    return EXIT_OK;
+    return status;
 }

@@ -176,8 +176,9 @@ int cmd_trace_inspect(int argc, char **argv)
         return EXIT_OK;
     }
     if (parse_lru(a.lru, &in) < 0) {
-        status = cli_usage(
-            "trace", "--lru: found \"%s\", expected numbers of blocks, e.g. 1000,5000", a.lru);
+        status =
+            cli_usage("trace inspect",
+                      "--lru: found \"%s\", expected numbers of blocks, e.g. 1000,5000", a.lru);
     } else {
         status = inspect_all(&a, &in);
     }

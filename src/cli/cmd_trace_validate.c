@@ -5,10 +5,30 @@
 #include "cli/cli.h"
 #include "cli/cmd_trace.h"
 
+/* What 'dualpath run' refuses, though the file is as its format wants it. */
+static void print_empty(const char *path, const struct trace_turn *first, uint64_t n)
+{
+    printf(
+        "  %" PRIu64 " x request with a prompt or an output of 0 tokens, which 'dualpath run' "
+        "refuses;\n      workload.tolerant=true (--drop-zero-output) drops those without output\n",
+        n);
+    if (first->line) {
+        printf("      first at %s:%" PRIu32 "\n", path, first->line);
+    }
+}
+
 static void print_result(const char *path, const struct trace *t)
 {
+    const struct trace_turn *first;
+    uint64_t n_empty = trace_empty_turns(t, &first);
     printf("%s: %s, %" PRIu64 " requests in %" PRIu32 " sessions, %s\n", path, t->format,
-           t->n_turns, t->n_sessions, t->n_repairs ? "accepted with repairs:" : "clean");
+           t->n_turns, t->n_sessions,
+           n_empty        ? "accepted, but not by a run:"
+           : t->n_repairs ? "accepted with repairs:"
+                          : "clean");
+    if (n_empty) {
+        print_empty(path, first, n_empty);
+    }
     for (uint32_t i = 0; i < t->n_repairs; i++) {
         const struct trace_repair *r = &t->repairs[i];
         printf("  %" PRIu64 " x %s\n", r->count, r->reason);

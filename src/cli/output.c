@@ -22,10 +22,31 @@ static void forget_names(struct output *o)
     o->target = o->temporary = NULL;
 }
 
+/* The path of a file that need not exist, with the links in it followed where they lead to
+ * something. NULL: out of memory. */
+static char *real_name(const char *path)
+{
+    char *whole = realpath(path, NULL);
+    if (whole) {
+        return whole;
+    }
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    char *dir_name = slash ? strndup(path, (size_t)(file - path)) : strdup(".");
+    char *dir = dir_name ? realpath(dir_name, NULL) : NULL;
+    size_t size = dir ? strlen(dir) + strlen(file) + 2 : 0;
+    if (dir && (whole = malloc(size))) {
+        snprintf(whole, size, "%s/%s", dir, file);
+    } else if (!dir) {
+        whole = strdup(path); /* opening it will tell what is wrong */
+    }
+    free(dir_name);
+    free(dir);
+    return whole;
+}
+
 static int name_files(struct output *o)
 {
-    char *behind_links = realpath(o->path, NULL);
-    o->target = behind_links ? behind_links : strdup(o->path);
+    o->target = real_name(o->path);
     size_t size = o->target ? strlen(o->target) + sizeof(".partial") : 0;
     o->temporary = size ? malloc(size) : NULL;
     if (!o->temporary) {
@@ -56,6 +77,11 @@ int output_open(struct output *o, const char *path, struct err *err)
         return err_set(err, rc, "cannot create: %s", strerror(-rc));
     }
     return 0;
+}
+
+bool output_is_same(const struct output *a, const struct output *b)
+{
+    return a->target && b->target && strcmp(a->target, b->target) == 0;
 }
 
 int output_commit(struct output *o, struct err *err)

@@ -4,6 +4,7 @@
 #ifndef DUALPATH_CLI_OUTPUT_H
 #define DUALPATH_CLI_OUTPUT_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -17,6 +18,9 @@ struct output {
 
 /* path NULL: nothing is opened. Returns 0, or negative errno with err. */
 int output_open(struct output *o, const char *path, struct err *err);
+
+/* Whether both are open for the same regular file. */
+bool output_is_same(const struct output *a, const struct output *b);
 
 /* Closes and puts the file in place. Returns 0, or negative errno with err; the file is then gone.
  */

@@ -4,6 +4,13 @@
 #include <assert.h>
 #include <errno.h>
 
+static void integrate(struct space *s)
+{
+    uint64_t now = loop_now_ns(s->loop);
+    s->used_amount_ns += (double)s->used * (double)(now - s->since_ns);
+    s->since_ns = now;
+}
+
 static void grant(struct loop_timer *t)
 {
     struct space *s = container_of(t, struct space, grant_timer);
@@ -14,6 +21,7 @@ static void grant(struct loop_timer *t)
             return;
         }
         list_remove(first);
+        integrate(s);
         s->used += claim->amount;
         s->taken_total += claim->amount;
         s->peak = s->used > s->peak ? s->used : s->peak;
@@ -24,7 +32,7 @@ static void grant(struct loop_timer *t)
 
 void space_init(struct space *s, struct loop *loop, uint64_t capacity)
 {
-    *s = (struct space){.loop = loop, .capacity = capacity};
+    *s = (struct space){.loop = loop, .capacity = capacity, .since_ns = loop_now_ns(loop)};
     list_init(&s->waiters);
     loop_timer_init(&s->grant_timer, grant);
 }
@@ -51,6 +59,7 @@ void space_give(struct space *s, struct space_claim *claim, uint64_t amount)
     if (claim->amount == 0) {
         slots_give(&s->slots, claim->slot);
     }
+    integrate(s);
     s->used -= amount;
     s->given_total += amount;
     if (!list_empty(&s->waiters) && !loop_armed(&s->grant_timer)) {
@@ -62,4 +71,10 @@ void space_done(struct space *s)
 {
     loop_disarm(s->loop, &s->grant_timer);
     slots_done(&s->slots);
+}
+
+double space_full_s(const struct space *s)
+{
+    double still = (double)s->used * (double)(loop_now_ns(s->loop) - s->since_ns);
+    return s->capacity ? (s->used_amount_ns + still) * 1e-9 / (double)s->capacity : 0;
 }

@@ -17,6 +17,8 @@ struct space {
     struct loop *loop;
     uint64_t capacity, used, peak; /* in the unit of the owner: bytes, or token blocks */
     uint64_t taken_total, given_total;
+    double used_amount_ns; /* integral of used over time, until since_ns */
+    uint64_t since_ns;
     struct list waiters;
     struct slots slots;
     struct loop_timer grant_timer;
@@ -37,6 +39,9 @@ int space_ask(struct space *s, struct space_claim *claim);
 
 /* Gives back part or all of what a granted claim holds; with the last of it goes the slot. */
 void space_give(struct space *s, struct space_claim *claim, uint64_t amount);
+
+/* Seconds for which the whole capacity would have been in use: the integral of used / capacity. */
+double space_full_s(const struct space *s);
 
 void space_done(struct space *s);
 

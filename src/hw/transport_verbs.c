@@ -117,6 +117,7 @@ static void add_request(struct verbs_send *s, uint32_t i, uint64_t id)
         .wr.rdma = {.remote_addr = s->dst_base + at, .rkey = s->rkey},
     };
     t->n_inline += is_inline;
+    s->lane->unsignalled_bytes += len;
     s->next_byte += len;
     if (s->next_byte == p.len_bytes) {
         bool ends_part = s->next_segment + 1 == s->op->segments;
@@ -145,6 +146,10 @@ static uint32_t add_run(struct verbs_send *s, uint32_t n, uint32_t room)
     while (n < room && can_post(s) && s->next_part == part) {
         add_request(s, n++, request_id(s->lane, mark_index));
     }
+    if (s->lane->unsignalled_bytes >= VERBS_SIGNAL_BYTES) {
+        s->lane->link->t->wrs[n - 1].send_flags |= IBV_SEND_SIGNALED;
+        s->lane->unsignalled_bytes = 0;
+    }
     *mark = (struct verbs_mark){.send = s, .n_requests = n - first, .parts = s->next_part};
     s->n_marks++;
     return n;
@@ -159,6 +164,7 @@ static int ring_doorbell(struct verbs_lane *lane, uint32_t n)
     }
     t->wrs[n - 1].next = NULL;
     t->wrs[n - 1].send_flags |= IBV_SEND_SIGNALED;
+    lane->unsignalled_bytes = 0;
     lane->n_posted += n;
     t->n_posted += n;
     t->n_requests += n;

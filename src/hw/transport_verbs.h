@@ -7,8 +7,10 @@
  *
  *   - Per peer and traffic class one RC queue pair, with the class's service level and traffic
  * class.
- *   - The work requests of a turn of the loop are posted in batches, one doorbell each, the last
- * one of a batch signalled; short pieces inline.
+ *   - The work requests of a turn of the loop are posted in batches, one doorbell each; short
+ * pieces inline. Signalled is the last request of a batch, and of every run that brings the bytes
+ * since the last signal to VERBS_SIGNAL_BYTES: a batch of large writes that told of its end only
+ * would leave the queue empty until the next one comes.
  *   - Completions are polled; when there was none for spin_ns, the loop sleeps on the completion
  * channel.
  *   - While ops are in flight and nothing is posted to a peer, an empty write every keepalive_ns
@@ -28,8 +30,9 @@
 #include "hw/verbs_device.h"
 #include "hw/wall_driver.h"
 
-#define VERBS_CHUNK_BYTES ((uint32_t)1 << 20)
-#define VERBS_BATCH       32u
+#define VERBS_CHUNK_BYTES  ((uint32_t)1 << 20)
+#define VERBS_BATCH        32u
+#define VERBS_SIGNAL_BYTES ((uint64_t)256 << 10)
 
 struct verbs_options {
     const char *device; /* NULL: the first with an active port */

@@ -39,7 +39,8 @@ struct verbs_lane {
     struct list eager;        /* in transport->eager */
     struct verbs_mark *marks; /* ring [send_depth] */
     uint32_t first_mark, n_marks;
-    uint32_t n_posted; /* work requests */
+    uint32_t n_posted;          /* work requests */
+    uint64_t unsignalled_bytes; /* since the last signalled request */
 };
 
 struct verbs_link {

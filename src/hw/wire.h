@@ -28,8 +28,8 @@
 enum wire_control {
     WIRE_HELLO = 64, /* node -> hub: here I am */
     WIRE_CONFIG,     /* hub -> node: the run's configuration */
-    WIRE_LISTENING,  /* node -> hub: memories are there, ports of the data path and of messages */
-    WIRE_PEERS,      /* hub -> node: the ports of all nodes */
+    WIRE_LISTENING,  /* node -> hub: memories are there, port of messages, links offered to peers */
+    WIRE_PEERS,      /* hub -> node: ports and links of the other nodes */
     WIRE_READY,      /* node -> hub: connected, engines stand */
     WIRE_START,      /* hub -> node: the run begins */
     WIRE_STOP,       /* hub -> node: the run is over, report */

@@ -193,6 +193,11 @@ uint64_t csv_rows_number(const struct csv_rows *rows)
     return rows->number;
 }
 
+unsigned csv_rows_line(const struct csv_rows *rows)
+{
+    return rows->record_line;
+}
+
 const char *csv_rows_cell(const struct csv_rows *rows, int column)
 {
     return rows->record.text + rows->record.starts[column];

@@ -34,6 +34,9 @@ int csv_rows_next(struct csv_rows *rows, struct err *err);
 /* Number of the current record, 1 for the first below the header. */
 uint64_t csv_rows_number(const struct csv_rows *rows);
 
+/* The line on which the current record begins. */
+unsigned csv_rows_line(const struct csv_rows *rows);
+
 /* A cell of the current record, valid until the next. */
 const char *csv_rows_cell(const struct csv_rows *rows, int column);
 

@@ -16,8 +16,9 @@ static int read_all(FILE *fp, char **ret_text, size_t *ret_size)
     char *text = malloc(capacity);
     while (text) {
         size_t n = fread(text + size, 1, capacity - size - 1, fp);
+        bool binary = memchr(text + size, '\0', n);
         size += n;
-        if (n == 0) {
+        if (n == 0 || binary) { /* no JSON behind a NUL byte, and a device may never end */
             break;
         }
         if (capacity - size < capacity / 2) {

@@ -277,12 +277,15 @@ static int shipped_path(const char *name, char *buf, size_t size, struct err *er
             n_names++;
         }
         near = nearest_word(name, (const char *const *)names, n_names);
-        err_set(err, -ENOENT, near ? "no such scenario, did you mean \"%s\"?" : "no such scenario",
-                near);
+        if (near) {
+            err_set(err, -ENOENT, "no such scenario, did you mean \"%s\"?", near);
+        }
         cards_names_free(names);
     }
     err_at(err, name, 0, 0);
-    return err_set(err, -ENOENT, "no such scenario, expected a file or a shipped scenario's name");
+    return err_set(err, -ENOENT,
+                   "no such scenario, expected a file or the name of a shipped one ('dualpath list "
+                   "scenarios')");
 }
 
 int scenario_read(const char *path, const char *const *sets, size_t n_sets,

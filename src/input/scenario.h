@@ -96,7 +96,10 @@ struct scenario_cost {
 
 /* A real run on this machine or cluster; the simulator ignores it. */
 struct scenario_hw {
-    char transport[16];       /* "tcp" */
+    char transport[16];       /* "tcp" or "verbs" */
+    char rdma_device[64];     /* "" = the first with an active port */
+    uint32_t service_level;   /* InfiniBand: picks the virtual lane of KV */
+    uint32_t traffic_class;   /* RoCE: DSCP << 2 */
     char compute[16];         /* "cpu" */
     char storage_dir[256];    /* seen by all nodes; "" = a temporary directory of this machine */
     uint32_t heads;           /* query heads of the attention layer that is really computed */

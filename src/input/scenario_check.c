@@ -216,10 +216,27 @@ static int check_ep(struct scenario_reading *r, const char *path, uint32_t ep_gp
     return 0;
 }
 
+/* Why a GPU holds so much, and which keys change it. */
+static void weights_advice(const struct scenario_reading *r, const char *ep_path,
+                           const struct scenario_side *side, char *buf, size_t size)
+{
+    if (r->sc.model.expert_parallel) {
+        snprintf(buf, size,
+                 " (experts spread over %u GPU%s); expected more HBM (cluster.gpu, "
+                 "cluster.hbm_bytes), a larger EP group (more nodes, %s)",
+                 side->ep_gpus, side->ep_gpus == 1 ? "" : "s", ep_path);
+        return;
+    }
+    snprintf(buf, size,
+             ", all of %s: there is no tensor parallelism in this version, and more GPUs or nodes "
+             "do not help; expected more HBM (cluster.gpu, cluster.hbm_bytes)",
+             r->sc.model.name);
+}
+
 static int check_weights(struct scenario_reading *r, const char *ep_path, const char *what,
                          const struct scenario_side *side)
 {
-    char hbm[32], weights[32], reserve[32];
+    char hbm[32], weights[32], reserve[32], advice[320];
     double hbm_bytes = (double)r->sc.cluster.hbm_bytes;
     double reserve_bytes = hbm_bytes * r->sc.system.hbm_reserve_frac;
     if (hbm_bytes - reserve_bytes > side->weight_bytes) {
@@ -228,12 +245,12 @@ static int check_weights(struct scenario_reading *r, const char *ep_path, const 
     quantity_format_short(UNIT_BYTES, hbm_bytes, hbm, sizeof(hbm));
     quantity_format_short(UNIT_BYTES, side->weight_bytes, weights, sizeof(weights));
     quantity_format_short(UNIT_BYTES, reserve_bytes, reserve, sizeof(reserve));
+    weights_advice(r, ep_path, side, advice, sizeof(advice));
     return scenario_key_error(
         r, scenario_key_find(is_explicit(r, ep_path) ? ep_path : "cluster.hbm_bytes"),
         "the weights do not fit: %s of HBM per GPU less %s of reserve, but each %s GPU holds %s of "
-        "weights (experts spread over %u GPU%s); expected more HBM, more nodes or fewer bytes per "
-        "parameter",
-        hbm, reserve, what, weights, side->ep_gpus, side->ep_gpus == 1 ? "" : "s");
+        "weights%s or fewer bytes per parameter (model.weight_bytes_per_param)",
+        hbm, reserve, what, weights, advice);
 }
 
 int scenario_check(struct scenario_reading *r)

@@ -228,7 +228,27 @@ int scenario_collect_set(struct scenario_reading *r, const char *set)
     return ret;
 }
 
+/* Before any key is looked at: of a file of another kind all of them would be unknown. */
+static int check_schema(struct scenario_reading *r, const json_t *root)
+{
+    const char *expected = scenario_key_find("schema")->words[0];
+    const json_t *schema = json_object_get(root, "schema");
+    if (!json_is_object(root) ||
+        (json_is_string(schema) && strcmp(json_string_value(schema), expected) == 0)) {
+        return 0;
+    }
+    char found[128];
+    json_describe(schema, found, sizeof(found));
+    place(r, schema ? "schema" : "", SCENARIO_BY_FILE);
+    return err_set(r->err, -EINVAL,
+                   "not a dualpath scenario: found %s, expected \"schema\": \"%s\"",
+                   schema ? found : "no schema", expected);
+}
+
 int scenario_collect(struct scenario_reading *r, json_t *root)
 {
+    if (check_schema(r, root) < 0) {
+        return r->err->code;
+    }
     return take(r, "", root, SCENARIO_BY_FILE);
 }

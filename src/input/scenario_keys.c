@@ -29,7 +29,7 @@ static const char *const attention_words[] = {"gqa", "mla", "dsa", NULL};
 static const char *const scheduler_words[] = {"adaptive", "round_robin", NULL};
 static const char *const path_words[] = {"shorter_queue", "prefill", "decode", "round_robin", NULL};
 static const char *const fidelity_words[] = {"auto", "layer", "packet", NULL};
-static const char *const transport_words[] = {"tcp", NULL};
+static const char *const transport_words[] = {"tcp", "verbs", NULL};
 static const char *const compute_words[] = {"cpu", NULL};
 static const char *const qos_words[] = {"spec", "low_only", "none", NULL};
 static const char *const qos_other_words[] = {"same", "spec", "low_only", "none", NULL};
@@ -375,6 +375,13 @@ const struct scenario_key scenario_keys[] = {
      .fallback = "tcp",
      .source = "works everywhere",
      .doc = "how KV moves between nodes"},
+    {STRING("hw.rdma_device", hw.rdma_device), MACHINE, .fallback = "", .source = "convention",
+     .doc = "RDMA device of every node, for verbs; empty = the first with an active port"},
+    {U32("hw.service_level", hw.service_level, UNIT_NONE), MACHINE, .fallback = "0", FROM(0, 15),
+     .source = "the subnet manager's default lane",
+     .doc = "InfiniBand service level of KV traffic, for verbs"},
+    {U32("hw.traffic_class", hw.traffic_class, UNIT_NONE), MACHINE, .fallback = "0", FROM(0, 255),
+     .source = "best effort", .doc = "IP traffic class (DSCP << 2) of KV traffic, for verbs"},
     {.path = "hw.compute",
      .type = KEY_WORD,
      .words = compute_words,

@@ -15,21 +15,22 @@ struct mistake {
     enum unit_kind unit;
     double factor;
     const char *meaning;
+    bool bare_only; /* a mistake of those only who wrote no unit */
 };
 
 static const struct mistake mistakes[] = {
-    {UNIT_BPS, 1.0 / 8, "bits taken for bytes"},
-    {UNIT_BPS, 8, "bytes taken for bits"},
-    {UNIT_BPS, 1e9, "the unit GB/s left out"},
-    {UNIT_BPS, 1e9 / 8, "the unit Gb/s left out"},
-    {UNIT_BYTES, 1e9, "the unit GB left out"},
-    {UNIT_BYTES, 1e6, "the unit MB left out"},
-    {UNIT_S, 1e-3, "milliseconds taken for seconds"},
-    {UNIT_S, 1e-6, "microseconds taken for seconds"},
-    {UNIT_S, 1e-9, "nanoseconds taken for seconds"},
-    {UNIT_TOK, 1024, "the unit K left out"},
-    {UNIT_FLOPS, 1e12, "the unit TFLOPS left out"},
-    {UNIT_NONE, 1e9, "a number in billions"},
+    {UNIT_BPS, 1.0 / 8, "bits taken for bytes", false},
+    {UNIT_BPS, 8, "bytes taken for bits", false},
+    {UNIT_BPS, 1e9, "the unit GB/s left out", true},
+    {UNIT_BPS, 1e9 / 8, "the unit Gb/s left out", true},
+    {UNIT_BYTES, 1e9, "the unit GB left out", true},
+    {UNIT_BYTES, 1e6, "the unit MB left out", true},
+    {UNIT_S, 1e-3, "milliseconds taken for seconds", true},
+    {UNIT_S, 1e-6, "microseconds taken for seconds", true},
+    {UNIT_S, 1e-9, "nanoseconds taken for seconds", true},
+    {UNIT_TOK, 1024, "the unit K left out", true},
+    {UNIT_FLOPS, 1e12, "the unit TFLOPS left out", true},
+    {UNIT_NONE, 1e9, "a number in billions", true},
 };
 
 int scenario_warn(struct scenario_reading *r, const char *fmt, ...)
@@ -76,24 +77,50 @@ static void format_place(const struct scenario_reading *r, const struct scenario
     }
 }
 
-static int warn_unusual(struct scenario_reading *r, const struct scenario_key *key, double value)
+bool scenario_key_unusual(const struct scenario_key *key, double value, bool with_unit, char *buf,
+                          size_t size)
 {
-    char at[400], found[48], low[48], high[48], guess[160] = "";
-    format_place(r, &r->values[key - scenario_keys].origin, at, sizeof(at));
+    char found[48], low[48], high[48], guess[160] = "";
+    if (key->usual_max <= key->usual_min || is_usual(key, value)) {
+        return false;
+    }
     quantity_format(key->unit, value, found, sizeof(found));
     quantity_format(key->unit, key->usual_min, low, sizeof(low));
     quantity_format(key->unit, key->usual_max, high, sizeof(high));
     for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
         const struct mistake *m = &mistakes[i];
-        if (m->unit == key->unit && is_usual(key, value * m->factor)) {
+        if (m->unit == key->unit && !(m->bare_only && with_unit) &&
+            is_usual(key, value * m->factor)) {
             char meant[48];
             quantity_format(key->unit, value * m->factor, meant, sizeof(meant));
             snprintf(guess, sizeof(guess), "; was %s meant (%s)?", meant, m->meaning);
             break;
         }
     }
-    return scenario_warn(r, "%s%s: %s is unusual (%s to %s)%s", at, key->path, found, low, high,
-                         guess);
+    snprintf(buf, size, "%s is unusual (%s to %s)%s", found, low, high, guess);
+    return true;
+}
+
+/* Units are made of letters, numbers end with a digit or a point. */
+static bool is_with_unit(const json_t *json)
+{
+    const char *text = json_string_value(json);
+    size_t n = text ? strlen(text) : 0;
+    while (n > 0 && text[n - 1] == ' ') {
+        n--;
+    }
+    return n > 0 && !strchr("0123456789.", text[n - 1]);
+}
+
+static int warn_unusual(struct scenario_reading *r, const struct scenario_key *key, double value)
+{
+    const struct scenario_value *v = &r->values[key - scenario_keys];
+    char at[400], text[320];
+    if (!scenario_key_unusual(key, value, is_with_unit(v->json), text, sizeof(text))) {
+        return 0;
+    }
+    format_place(r, &v->origin, at, sizeof(at));
+    return scenario_warn(r, "%s%s: %s", at, key->path, text);
 }
 
 int scenario_check_units(struct scenario_reading *r)
@@ -101,11 +128,9 @@ int scenario_check_units(struct scenario_reading *r)
     for (size_t i = 0; i < scenario_n_keys; i++) {
         const struct scenario_key *key = &scenario_keys[i];
         enum scenario_by by = r->values[i].origin.by;
-        if (key->usual_max <= key->usual_min || (by != SCENARIO_BY_FILE && by != SCENARIO_BY_SET)) {
-            continue;
-        }
-        double value = number_of(key, &r->sc);
-        if (!is_usual(key, value) && warn_unusual(r, key, value) < 0) {
+        bool set = by == SCENARIO_BY_FILE || by == SCENARIO_BY_SET;
+        if (set && key->usual_max > key->usual_min &&
+            warn_unusual(r, key, number_of(key, &r->sc)) < 0) {
             return -ENOMEM;
         }
     }

@@ -61,6 +61,19 @@ void trace_note_repair(struct trace *t, const char *reason, const char *fmt, ...
     }
 }
 
+uint64_t trace_empty_turns(const struct trace *t, const struct trace_turn **ret_first)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < t->n_turns; i++) {
+        const struct trace_turn *turn = &t->turns[i];
+        if (turn->gen_tok == 0 || turn->prompt_tok == 0) {
+            *ret_first = n ? *ret_first : turn;
+            n++;
+        }
+    }
+    return n;
+}
+
 static int hash_file(struct sha256_ctx *sha, const char *path, struct err *err)
 {
     FILE *fp = fopen(path, "rb");
@@ -196,6 +209,20 @@ static int list_paths(struct trace *t, const char *path, struct paths *p, struct
     return paths_add(p, "", path) < 0 ? err_nomem(err) : 0;
 }
 
+/* Agents come in order of their times, whatever order a file has them in. Only where rows are
+ * requests: sessions may be written in any order. */
+static void note_order(struct trace *t, uint32_t first_session, const char *path)
+{
+    for (uint32_t i = first_session + 1; !t->closed_loop && i < t->n_sessions; i++) {
+        const struct trace_session *before = &t->sessions[i - 1], *s = &t->sessions[i];
+        if (s->parent == TRACE_NONE && before->parent == TRACE_NONE &&
+            (int64_t)s->arrival_ns < (int64_t)before->arrival_ns) {
+            trace_note_repair(t, "request earlier than the one before it, put in order of time",
+                              "%s: %s", path, s->name);
+        }
+    }
+}
+
 static int read_file(struct trace_build *b, const char *path, const struct trace_format **format,
                      struct sha256_ctx *sha, struct err *err)
 {
@@ -214,7 +241,12 @@ static int read_file(struct trace_build *b, const char *path, const struct trace
     if (rc < 0) {
         return rc;
     }
+    uint32_t first_session = b->t->n_sessions;
+    b->line = 0;
     rc = own->read(b, path, err);
+    if (rc == 0) {
+        note_order(b->t, first_session, path);
+    }
     if (rc < 0 && !err->set) {
         err_at(err, path, 0, 0);
         err_set(err, rc, "%s",
@@ -240,6 +272,9 @@ static int read_paths(struct trace_build *b, const struct paths *p, struct err *
         return err_set(err, -EINVAL, "the trace has no requests%s%s%s%s", r ? " left: " : "",
                        r ? r->reason : "", r && r->first[0] ? ", first at " : "",
                        r ? r->first : "");
+    }
+    for (uint64_t i = 0; p->n > 1 && i < b->t->n_turns; i++) {
+        b->t->turns[i].line = 0;
     }
     snprintf(b->t->format, sizeof(b->t->format), "%s", format->name);
     hash_text(&sha, b->t->sha256);

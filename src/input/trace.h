@@ -26,6 +26,7 @@ struct trace_turn {
     uint32_t n_ids;
     uint32_t first_wait; /* into trace.waits: sessions that must be over before this turn starts */
     uint32_t n_waits;
+    uint32_t line; /* of its row; 0 when not known, or when the trace is several files */
 };
 
 struct trace_session {
@@ -93,6 +94,10 @@ struct trace_options {
 int trace_read(const char *path, const struct trace_options *options, struct trace *ret_trace,
                struct err *err);
 void trace_done(struct trace *t);
+
+/* How many turns have nothing to compute or to say, which no run replays; *ret_first, the first of
+ * them, is set when there is one. */
+uint64_t trace_empty_turns(const struct trace *t, const struct trace_turn **ret_first);
 
 /* Counts n repairs; reason must be a static string. */
 void trace_count_repair(struct trace *t, const char *reason, uint64_t n);

@@ -66,6 +66,7 @@ int trace_add_turn(struct trace_build *b, const struct trace_turn *turn, const u
     *copy = *turn;
     copy->first_id = t->n_ids;
     copy->n_ids = n_ids;
+    copy->line = b->line;
     t->n_ids += n_ids;
     return 0;
 }

@@ -15,6 +15,7 @@ struct trace_build {
     const struct trace_options *options; /* never NULL */
     size_t capacity_sessions, capacity_turns, capacity_ids, capacity_waits, capacity_order;
     uint64_t n_order; /* entries of file_order so far */
+    uint32_t line;    /* of the row being read, for its turns; 0: not known */
     bool keep_times;  /* set by a reader whose times count from the start of the run: no rebasing */
 };
 

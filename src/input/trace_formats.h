@@ -9,7 +9,9 @@
 
 struct trace_format {
     const char *name;
-    /* Whether a file that begins so is of this format. */
+    enum trace_probe_kind kind;
+    const char *const *fields; /* the keys or columns that it has, as a rule; ends with NULL */
+    /* Whether a file that begins so is of this format; NULL: when it has all the fields. */
     bool (*detect)(const struct trace_probe *probe);
     /* Adds the sessions of one file; NULL: recognised, but not supported. */
     int (*read)(struct trace_build *b, const char *path, struct err *err);

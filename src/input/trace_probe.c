@@ -103,7 +103,8 @@ static int probe_line(struct reader *r, int c)
     size_t n = 0;
     int rc = 0;
     for (; rc == 0; c = getc(r->fp)) {
-        bool end = c == EOF || c == '\n' || c == '\r';
+        /* A NUL byte is no text, and a device may go on with them for ever. */
+        bool end = c == EOF || c == '\n' || c == '\r' || c == '\0';
         if (c == ',' || end) {
             cell[n] = '\0';
             n = 0;

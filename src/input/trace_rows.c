@@ -11,6 +11,7 @@ static int json_lines(struct trace_build *b, struct json_rows *rows, trace_json_
         row++;
         if (rc > 0) {
             struct json_at at = {rows, object, ""};
+            b->line = rows->row_line;
             rc = add(b, &at, row, arg, err);
             json_decref(object);
         }
@@ -47,6 +48,7 @@ int trace_read_csv(struct trace_build *b, const char *path, trace_csv_row_fn *bi
         if (next == 0) {
             break;
         }
+        b->line = csv_rows_line(rows);
         rc = next < 0 ? next : add(b, rows, arg, err);
         if (rc < 0 && trace_skip_bad_row(b, rc, err)) {
             rc = 0;
@@ -69,7 +71,7 @@ int trace_check_block_count(struct trace_build *b, const struct json_at *at, uin
         return json_at_error(
             at, "hash_ids", err,
             "%u ids, but %u tokens in blocks of %u imply %u; a block size of at least %u "
-            "would do",
+            "would do (workload.trace_block_tok; of dualpath trace: --block-size)",
             n_ids, prompt_tok, block, implied, (prompt_tok - 1) / n_ids + 1);
     }
     if (n_ids > implied) {

@@ -140,6 +140,7 @@ static int choose_agents(struct trace_workload *tw, const struct scenario_worklo
                        (unsigned long long)tw->limit_tok);
     }
     tw->n_agents = cfg->agents ? cfg->agents : tw->groups.n;
+    tw->counts.copies = tw->n_agents > tw->groups.n ? tw->n_agents - tw->groups.n : 0;
     int rc = check_arrival(tw, cfg, err);
     rc = rc ? rc : count_scopes(tw, err);
     if (rc) {

@@ -40,6 +40,7 @@ struct workload_counts {
     uint64_t agent_turns_cut;  /* turns of copies not replayed, because of their first round */
     uint64_t sessions_dropped; /* first turn beyond max_len_tok, or spawned by a cut turn */
     uint64_t waits_dropped;    /* on dropped sessions */
+    uint64_t copies;           /* agents beyond the trace's groups of sessions, which repeat one */
     uint64_t lengths_raised;   /* appends and generations that a scale would have rounded to 0 */
 };
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
 struct shape {
     struct trace *t;
@@ -15,6 +16,7 @@ struct shape {
 
 static int at_turn(const struct shape *sh, const struct trace_session *s, uint32_t turn, int rc)
 {
+    err_at(sh->err, sh->cfg->trace, sh->t->turns[s->first_turn + turn].line, 0);
     err_field(sh->err, "session %s turn %u", s->name, turn);
     return rc;
 }
@@ -52,9 +54,10 @@ static int check_lengths(const struct shape *sh, const struct trace_turn *turn,
                          uint64_t context_tok)
 {
     if (turn->gen_tok < 1) {
-        return err_set(sh->err, -EINVAL,
-                       "found 0 generated tokens, expected 1 or more (such rows can be dropped by "
-                       "reading the trace tolerantly)");
+        return err_set(sh->err, -EINVAL, "found 0 generated tokens, expected 1 or more (%s)",
+                       strcmp(sh->t->format, "tracelab") == 0
+                           ? "a turn inside a session cannot be dropped"
+                           : "workload.tolerant=true drops such requests");
     }
     if (turn->prompt_tok < 1) {
         return err_set(sh->err, -EINVAL, "found a prompt of 0 tokens, expected 1 or more");

@@ -136,12 +136,15 @@ int compose_cluster(const struct scenario *sc, struct timing_model *ret_timing,
 }
 
 static int too_big(const char *trace, uint32_t session, uint32_t turn, uint64_t needed,
-                   const char *unit, uint64_t limit, const char *what, struct err *err)
+                   const char *unit, uint64_t limit, const char *what, const char *keys,
+                   struct err *err)
 {
     err_at(err, trace, 0, 0);
     err_field(err, "session %u, turn %u", session, turn);
-    return err_set(err, -EINVAL, "needs %llu %s, but %s has %llu", (unsigned long long)needed, unit,
-                   what, (unsigned long long)limit);
+    return err_set(err, -EINVAL,
+                   "needs %llu %s, but %s has %llu; expected a shorter workload.max_len_tok or a "
+                   "larger %s",
+                   (unsigned long long)needed, unit, what, (unsigned long long)limit, keys);
 }
 
 static int check_turn(const struct cluster *c, uint32_t session, uint32_t turn,
@@ -152,16 +155,18 @@ static int check_turn(const struct cluster *c, uint32_t session, uint32_t turn,
     uint64_t blocks = cluster_decode_blocks(c, t->prompt_tok, t->gen_tok);
     if (room > c->dram_buffer_bytes) {
         return too_big(trace, session, turn, room, "bytes of KV", c->dram_buffer_bytes,
-                       "a node's DRAM buffer (cluster.dram_buffer_bytes less the persist buffer)",
-                       err);
+                       "a node's DRAM buffer (less the persist buffer)",
+                       "cluster.dram_buffer_bytes", err);
     }
     if (prefill > c->prefill_hbm_bytes) {
         return too_big(trace, session, turn, prefill, "bytes of KV in a forward",
-                       c->prefill_hbm_bytes, "a prefill GPU's HBM (less weights and reserve)", err);
+                       c->prefill_hbm_bytes, "a prefill GPU's HBM (less weights and reserve)",
+                       "cluster.hbm_bytes (cluster.gpu)", err);
     }
     if (blocks > c->decode_hbm_blocks) {
         return too_big(trace, session, turn, blocks, "KV blocks", c->decode_hbm_blocks,
-                       "a decode GPU's HBM (less weights and reserve)", err);
+                       "a decode GPU's HBM (less weights and reserve)",
+                       "cluster.hbm_bytes (cluster.gpu)", err);
     }
     return 0;
 }

@@ -88,6 +88,10 @@ static int configure(struct real_run *r, struct err *err)
     c->transport_depth = hw->transport_depth;
     c->storage_depth = hw->storage_depth;
     c->peer_timeout_ns = PEER_TIMEOUT_NS;
+    snprintf(c->transport, sizeof(c->transport), "%s", hw->transport);
+    snprintf(c->rdma_device, sizeof(c->rdma_device), "%s", hw->rdma_device);
+    c->service_level = hw->service_level;
+    c->traffic_class = hw->traffic_class;
     snprintf(c->storage_dir, sizeof(c->storage_dir), "%s", r->directory);
     /* A session has one request at a time, so a node never has more than there are sessions. */
     c->n_spans = r->workload->n_sessions;

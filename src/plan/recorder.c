@@ -103,6 +103,8 @@ void recorder_observe_central(struct recorder *r, struct central_observer *ret)
 static void add_slo(const struct recorder *r, struct result *ret)
 {
     const struct scenario_slo *slo = &r->scenario->slo;
+    ret->slo_ttft_s = slo->ttft_s;
+    ret->slo_tpot_s = slo->tpot_s;
     ret->ttft_ok_frac = hist_share_below(&r->metrics.ttft, slo->ttft_s);
     ret->tpot_ok_frac = hist_share_below(&r->metrics.tpot, slo->tpot_s);
     ret->slo_met =

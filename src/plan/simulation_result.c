@@ -45,11 +45,12 @@ void simulation_probe(void *self, struct metrics_sample *m)
     }
     for (uint32_t i = 0; i < s->compute.config.prefill_groups; i++) {
         m->used_s[RESULT_PE_GPU] +=
-            sim_forward_busy_ns(&s->compute.forwards[i]) * 1e-9 / s->compute.config.prefill_groups;
+            sim_forward_full_ns(&s->compute.forwards[i]) * 1e-9 / s->compute.config.prefill_groups;
     }
-    for (uint32_t i = 0; i < s->compute.config.decode_groups; i++) {
+    for (uint32_t e = 0; e < c->decode_nodes * c->gpus_per_node; e++) {
+        const struct decode_node *dn = &s->decode[e / c->gpus_per_node];
         m->used_s[RESULT_DE_GPU] +=
-            sim_decode_busy_ns(&s->compute.decodes[i]) * 1e-9 / s->compute.config.decode_groups;
+            space_full_s(&dn->hbm[e % c->gpus_per_node]) / (c->decode_nodes * c->gpus_per_node);
     }
     for (uint32_t e = 0; e < c->prefill_nodes * c->gpus_per_node; e++) {
         const struct prefill_node *pn = &s->prefill[e / c->gpus_per_node];

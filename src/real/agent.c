@@ -93,17 +93,32 @@ static void machine_fault(struct hw_faults *f, const struct dp_op *op, const str
     messages_zmq_control(&a->messages, PEER_HUB, WIRE_NOTE, text);
 }
 
+/* One text for every node; none for this one. */
+static int add_offers(struct agent *a, json_t *offers)
+{
+    uint32_t n = cluster_nodes(&a->config.cluster);
+    int rc = offers ? 0 : err_nomem(&a->fault);
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        char *text = NULL;
+        rc = i == a->options.node ? 0 : links_offer(&a->machine.links, i, &text, &a->fault);
+        json_array_append_new(offers, text ? json_string(text) : json_null());
+        free(text);
+    }
+    return rc;
+}
+
 static void send_listening(struct agent *a)
 {
+    json_t *offers = json_array();
+    int rc = add_offers(a, offers);
     json_t *root =
-        json_pack("{s:s, s:s, s:i}", "messages", messages_zmq_endpoint(&a->messages), "host",
-                  a->host, "data_port", (int)transport_tcp_port(&a->machine.transport));
+        json_pack("{s:s, s:o}", "messages", messages_zmq_endpoint(&a->messages), "links", offers);
     char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
-    if (text) {
-        messages_zmq_control(&a->messages, PEER_HUB, WIRE_LISTENING, text);
-    } else {
-        err_nomem(&a->fault);
+    rc = rc || text ? rc : err_nomem(&a->fault);
+    if (rc) {
         fail(a);
+    } else {
+        messages_zmq_control(&a->messages, PEER_HUB, WIRE_LISTENING, text);
     }
     free(text);
     json_decref(root);
@@ -131,18 +146,15 @@ static void on_config(struct agent *a, const char *text)
 static int add_peer(struct agent *a, uint32_t node, const json_t *peer)
 {
     const char *endpoint = json_string_value(json_object_get(peer, "messages"));
-    const char *host = json_string_value(json_object_get(peer, "host"));
-    json_int_t port = json_integer_value(json_object_get(peer, "data_port"));
+    const char *offer = json_string_value(json_object_get(peer, "link"));
     if (node == a->options.node) {
         return 0;
     }
-    if (!endpoint || !host || port <= 0 || port > UINT16_MAX) {
+    if (!endpoint || !offer) {
         return err_set(&a->fault, -EPROTO, "the hub sent no usable address of node %u", node);
     }
     int rc = messages_zmq_connect(&a->messages, node, endpoint, &a->fault);
-    return rc ? rc
-              : transport_tcp_add_peer(&a->machine.transport, node, host, (uint16_t)port,
-                                       &a->fault);
+    return rc ? rc : links_connect(&a->machine.links, node, offer, &a->fault);
 }
 
 static void on_peers(struct agent *a, const char *text)

@@ -6,8 +6,8 @@
  *   agent                      hub
  *   HELLO {version}         ->
  *                           <- CONFIG run_config
- *   LISTENING {ports}       ->     memories, engines and sockets are there
- *                           <- PEERS [ports of all]
+ *   LISTENING {port, links} ->     memories and engines are there; what each peer needs to know
+ *                           <- PEERS [port and link of each peer]
  *   READY                   ->     the node takes messages
  *                           <- START            the run begins
  *                           <- STOP

@@ -180,21 +180,32 @@ static void to_all(struct hub *h, uint16_t kind, const char *text)
     }
 }
 
-static void connect_all(struct hub *h)
+/* What all nodes have said, as far as it is meant for this one. NULL when out of memory. */
+static char *peers_of(const struct hub *h, uint32_t node)
 {
     json_t *all = json_array();
     for (uint32_t i = 0; i < n_nodes(h); i++) {
-        json_array_append(all, h->nodes[i].address);
+        json_t *port = json_object_get(h->nodes[i].address, "messages");
+        json_t *link = json_array_get(json_object_get(h->nodes[i].address, "links"), node);
+        json_array_append_new(all, json_pack("{s:O?, s:O?}", "messages", port, "link", link));
     }
     char *text = json_dumps(all, JSON_COMPACT);
     json_decref(all);
-    if (!text) {
-        fail(h, CAUSE_FAILED, -ENOMEM, "out of memory");
-        return;
-    }
+    return text;
+}
+
+static void connect_all(struct hub *h)
+{
     h->phase = HUB_CONNECTING;
-    to_all(h, WIRE_PEERS, text);
-    free(text);
+    for (uint32_t i = 0; i < n_nodes(h); i++) {
+        char *text = peers_of(h, i);
+        if (!text) {
+            fail(h, CAUSE_FAILED, -ENOMEM, "out of memory");
+            return;
+        }
+        messages_zmq_control(&h->messages, i, WIRE_PEERS, text);
+        free(text);
+    }
 }
 
 static void all_over(void *self)

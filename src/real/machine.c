@@ -44,31 +44,17 @@ static int init_pools(struct machine *m, struct err *err)
     return rc;
 }
 
-static int parse_secret(const char *hex, uint8_t secret[TCP_SECRET_BYTES])
+static int init_links(struct machine *m, const char *host, struct err *err)
 {
-    static const char digits[] = "0123456789abcdef";
-    for (unsigned i = 0; i < 2 * TCP_SECRET_BYTES; i++) {
-        const char *d = hex[i] ? strchr(digits, hex[i]) : NULL;
-        if (!d) {
-            return -EINVAL;
-        }
-        secret[i / 2] = (uint8_t)(secret[i / 2] << 4 | (d - digits));
-    }
-    return hex[2 * TCP_SECRET_BYTES] ? -EINVAL : 0;
-}
-
-static int init_transport(struct machine *m, const char *host, struct err *err)
-{
-    struct tcp_options o = {.node = m->id,
-                            .listen_host = host,
-                            .depth = m->config->transport_depth,
-                            .peer_timeout_ns = m->config->peer_timeout_ns};
-    if (parse_secret(m->config->tcp_secret, o.secret)) {
-        err_field(err, "tcp_secret");
-        return err_set(err, -EINVAL, "expected %d hexadecimal digits", 2 * TCP_SECRET_BYTES);
-    }
-    int rc = transport_tcp_init(&m->transport, m->loop, m->driver, &m->copy_pool, &m->map, &o, err);
-    m->stage = rc ? m->stage : MACHINE_TRANSPORT;
+    const struct links_parts parts = {.config = m->config,
+                                      .node = m->id,
+                                      .host = host,
+                                      .loop = m->loop,
+                                      .driver = m->driver,
+                                      .pool = &m->copy_pool,
+                                      .map = &m->map};
+    int rc = links_open(&m->links, &parts, err);
+    m->stage = rc ? m->stage : MACHINE_LINKS;
     return rc;
 }
 
@@ -80,7 +66,7 @@ static int init_storage(struct machine *m, struct err *err)
                                       .max_ops = 4 * m->config->storage_depth};
     int rc = storage_uring_init(&m->storage, m->loop, m->driver, &m->copy_pool, &m->map, &o, err);
     if (rc == 0) {
-        hw_dp_init(&m->dp, m->loop, &m->transport.mover, &m->storage.mover);
+        hw_dp_init(&m->dp, m->loop, m->links.mover, &m->storage.mover);
         m->stage = MACHINE_STORAGE;
     }
     return rc;
@@ -141,7 +127,7 @@ int machine_init(struct machine *m, const struct run_config *config, uint32_t id
     m->driver = driver;
     int rc = init_memory(m, err);
     rc = rc ? rc : init_pools(m, err);
-    rc = rc ? rc : init_transport(m, host, err);
+    rc = rc ? rc : init_links(m, host, err);
     rc = rc ? rc : init_storage(m, err);
     rc = rc ? rc : init_compute(m, err);
     return rc ? rc : init_node(m, messages, err);
@@ -255,8 +241,8 @@ void machine_done(struct machine *m)
     if (m->stage >= MACHINE_STORAGE) {
         storage_uring_done(&m->storage);
     }
-    if (m->stage >= MACHINE_TRANSPORT) {
-        transport_tcp_done(&m->transport);
+    if (m->stage >= MACHINE_LINKS) {
+        links_close(&m->links);
     }
     if (m->stage >= MACHINE_COMPUTE_POOL) {
         work_pool_done(&m->compute_pool);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * One node of a real run: memories, tcp transport, storage, CPU compute, and on top of them the
+ * One node of a real run: memories, links to the other nodes, storage, CPU compute, and on top of them the
  * very prefill_node or decode_node that the simulator runs.
  */
 #ifndef DUALPATH_REAL_MACHINE_H
@@ -12,10 +12,10 @@
 #include "hw/hw_dp.h"
 #include "hw/memory.h"
 #include "hw/storage_uring.h"
-#include "hw/transport_tcp.h"
 #include "hw/wall_driver.h"
 #include "hw/work_pool.h"
 #include "real/agent_report.h"
+#include "real/links.h"
 #include "real/run_config.h"
 #include "sched/decode_node.h"
 #include "sched/prefill_node.h"
@@ -26,7 +26,7 @@ enum machine_stage {
     MACHINE_MEMORY,
     MACHINE_COPY_POOL,
     MACHINE_COMPUTE_POOL,
-    MACHINE_TRANSPORT,
+    MACHINE_LINKS,
     MACHINE_STORAGE,
     MACHINE_KERNEL,
     MACHINE_COMPUTE,
@@ -44,7 +44,7 @@ struct machine {
     struct node_memory **memories; /* [nodes]: its own, NULL for the others */
     struct memory_map map;
     struct work_pool copy_pool, compute_pool;
-    struct transport_tcp transport;
+    struct links links;
     struct storage_uring storage;
     struct hw_dp dp;
     struct ep_barrier_local barrier;

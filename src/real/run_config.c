@@ -117,6 +117,10 @@ static const struct flat_field fields[] = {
     U64(peer_timeout_ns),
     TEXT(storage_dir),
     TEXT(tcp_secret),
+    TEXT(transport),
+    TEXT(rdma_device),
+    U32(service_level),
+    U32(traffic_class),
 };
 #define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
 

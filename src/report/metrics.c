@@ -312,6 +312,10 @@ void metrics_finish(struct metrics *m, uint64_t last_arrival_ns, struct result *
         ret->utilization_run[r] = last->t_ns ? last->used_s[r] / ((double)last->t_ns * 1e-9) : 0;
     }
     uint32_t a = sample_at(m, 0.1), b = sample_at(m, 0.8);
+    if (a == b) {
+        a = 0; /* too short to have a steady part: all of it */
+        b = m->n_samples - 1;
+    }
     steady_part(m, a, b, ret);
     balance(m, a, b, ret);
     find_instability(m, last_arrival_ns, ret);

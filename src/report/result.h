@@ -12,7 +12,15 @@
 
 #include "base/err.h"
 
-/* Resources whose use is reported, each as a fraction of its capacity. */
+/*
+ * Resources whose use is reported, each as a fraction of its capacity:
+ *   SNIC        time for which the storage NIC has something to move (its line is then full; what it
+ *               moves in that time depends on the I/O size, see the storage profile)
+ *   CNIC, DRAM  bytes over bandwidth; read = out of a memory (TX), write = into one (RX)
+ *   prefill GPU time in forwards, one that is not filled up to the compute quota counted in part
+ *   decode GPU  share of the HBM for KV that admitted requests hold: a decode GPU takes on more until
+ *               that is full
+ */
 enum result_resource {
     RESULT_PE_SNIC,
     RESULT_DE_SNIC,
@@ -50,7 +58,8 @@ struct result {
     enum result_resource bottleneck;
     double bottleneck_frac;
     bool slo_met;
-    double ttft_ok_frac, tpot_ok_frac;
+    double slo_ttft_s, slo_tpot_s;     /* the limits; met: the means are within them */
+    double ttft_ok_frac, tpot_ok_frac; /* share of the requests within them */
     double gpu_hours, usd;
 
     /* The steady part: from 10 % to 80 % of the requests done. */

@@ -112,7 +112,8 @@ static json_t *to_json(const struct result *r)
     add_use(o, r);
     add_steady(o, r);
     json_object_set_new(o, "slo",
-                        json_pack("{s:b, s:f, s:f}", "met", r->slo_met, "ttft_ok_frac",
+                        json_pack("{s:b, s:f, s:f, s:f, s:f}", "met", r->slo_met, "ttft_limit_s",
+                                  r->slo_ttft_s, "tpot_limit_s", r->slo_tpot_s, "ttft_ok_frac",
                                   r->ttft_ok_frac, "tpot_ok_frac", r->tpot_ok_frac));
     json_object_set_new(o, "cost",
                         json_pack("{s:f, s:f}", "gpu_hours", r->gpu_hours, "usd", r->usd));

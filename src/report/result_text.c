@@ -36,7 +36,7 @@ static void write_use(const struct result *r, FILE *out)
             100 * r->utilization[RESULT_DE_SNIC], 100 * r->utilization[RESULT_DE_CNIC_READ],
             100 * r->utilization[RESULT_DE_CNIC_WRITE], 100 * r->utilization[RESULT_DE_DRAM],
             100 * r->utilization[RESULT_DE_GPU]);
-    fprintf(out, "  busiest: %s at %.1f %%; max/avg over time: SNIC %.3f, attention %.3f\n",
+    fprintf(out, "  bottleneck: %s, %.1f %% used; max/avg over time: SNIC %.3f, attention %.3f\n",
             result_resource_name(r->bottleneck), 100 * r->bottleneck_frac, r->snic_max_avg,
             r->attention_max_avg);
     if (r->prefill_stretch > 1 || r->decode_stretch > 1) {
@@ -72,7 +72,10 @@ void result_write_text(const struct result *r, FILE *out)
             "\n  storage: %.5g GB read (%.5g by prefill, %.5g by decode nodes), %.5g GB written\n",
             gb * (double)r->storage_read_bytes, gb * (double)r->pe_path_bytes,
             gb * (double)r->de_path_bytes, gb * (double)r->storage_written_bytes);
-    fprintf(out, "  SLO %s: TTFT in %.2f %%, TPOT in %.2f %% of the requests\n",
-            r->slo_met ? "met" : "missed", 100 * r->ttft_ok_frac, 100 * r->tpot_ok_frac);
+    fprintf(out,
+            "  SLO %s: mean TTFT %.4g (limit %.4g) s, mean TPOT %.4g (limit %.4g) ms; within the "
+            "limits: TTFT %.2f %%, TPOT %.2f %% of the requests\n",
+            r->slo_met ? "met" : "missed", r->ttft_s.mean, r->slo_ttft_s, 1e3 * r->tpot_s.mean,
+            1e3 * r->slo_tpot_s, 100 * r->ttft_ok_frac, 100 * r->tpot_ok_frac);
     fprintf(out, "  cost: %.5g GPU hours, %.5g USD\n", r->gpu_hours, r->usd);
 }

@@ -70,7 +70,7 @@ static double forward_compute_ns(struct sim_forward_group *g)
 {
     const struct timing_model *tm = g->sc->timing;
     uint32_t n_gpus = g->sc->config.prefill_group_gpus;
-    double slowest = 0, group_tok = 0;
+    double slowest = 0, group_tok = 0, attention = 0;
     for (uint32_t r = 0; r < n_gpus; r++) {
         struct compute_forward *f = g->joined[r];
         double tok = 0;
@@ -79,10 +79,12 @@ static double forward_compute_ns(struct sim_forward_group *g)
             f->attention_ns += timing_attention_ns(tm, f->items[i].cached_tok, f->items[i].new_tok);
             tok += f->items[i].new_tok;
         }
+        attention = f->attention_ns > attention ? f->attention_ns : attention;
         double own = f->attention_ns + timing_linear_ns(tm, tok);
         slowest = own > slowest ? own : slowest;
         group_tok += tok;
     }
+    g->fill = attention < g->sc->config.quota_ns ? attention / g->sc->config.quota_ns : 1;
     g->wire_ns =
         tm->config.free_compute ? 0 : timing_prefill_wire_ns(tm, group_tok / n_gpus, n_gpus);
     return slowest + timing_experts_ns(tm, group_tok, n_gpus);
@@ -122,6 +124,7 @@ static void finish_forward(struct sim_forward_group *g)
 {
     uint64_t now = loop_now_ns(g->sc->loop);
     g->busy_ns += (double)(now - g->joined[0]->start_ns);
+    g->full_ns += g->fill * (double)(now - g->joined[0]->start_ns);
     g->running = false;
     g->n_joined = 0;
     leave_links(g);
@@ -137,6 +140,12 @@ double sim_forward_busy_ns(const struct sim_forward_group *g)
 {
     uint64_t now = loop_now_ns(g->sc->loop);
     return g->busy_ns + (g->running ? (double)(now - g->joined[0]->start_ns) : 0);
+}
+
+double sim_forward_full_ns(const struct sim_forward_group *g)
+{
+    uint64_t now = loop_now_ns(g->sc->loop);
+    return g->full_ns + (g->running ? g->fill * (double)(now - g->joined[0]->start_ns) : 0);
 }
 
 /* The earliest end that the arrival of the last layer's KV allows. */

@@ -49,7 +49,8 @@ struct sim_links {
 struct sim_compute_config {
     uint32_t prefill_groups, prefill_group_gpus;
     uint32_t decode_groups, decode_group_gpus;
-    uint32_t stage_layers;         /* layers per stage of a forward, >= 1 */
+    uint32_t stage_layers; /* layers per stage of a forward, >= 1 */
+    double quota_ns;       /* attention time that fills a forward, for its use of capacity */
     const struct sim_links *links; /* NULL: collectives meet nothing */
 };
 
@@ -69,7 +70,9 @@ struct sim_forward_group {
     double wire_ns;        /* dispatch and combine bytes of all layers on idle NICs */
     uint64_t all_ready_ns; /* when the last layer's KV was everywhere; LOOP_NEVER before */
     struct loop_timer timer;
+    double fill;    /* of the forward: attention of its slowest engine / quota, at most 1 */
     double busy_ns; /* of finished forwards */
+    double full_ns; /* the same, each weighted with its fill */
 };
 
 struct sim_decode_engine {
@@ -109,6 +112,9 @@ void sim_compute_done(struct sim_compute *sc);
 
 /* Time for which a group has been busy until now, what is in progress included. */
 double sim_forward_busy_ns(const struct sim_forward_group *g);
+/* The same, with a forward that is not filled up to the quota counted in part: a group has used its
+ * capacity when all its forwards are full and one follows the other. */
+double sim_forward_full_ns(const struct sim_forward_group *g);
 double sim_decode_busy_ns(const struct sim_decode_group *g);
 
 #endif

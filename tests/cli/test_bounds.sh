@@ -27,6 +27,7 @@ check overloaded --snic-ratio 8
 check slow_dram --dram 200GB/s
 check bad_rate --cnic 50GB
 check bad_gpus --gpus-per-node 0
+check slow_cnic --cnic 400MB/s
 check unknown --nodes 8
 
 # The paper's interval for the defaults, whatever else is printed.

@@ -28,10 +28,10 @@ compare() {
 refused=$tmp/refused
 : >"$refused"
 refuse() {
-    echo "\$ dualpath run $*" >>"$refused"
+    echo "\$ dualpath run $*" | sed "s#$tmp.*#TMP#" >>"$refused"
     "$dualpath" run "$@" -o "$tmp/result" --requests "$tmp/rows" >"$tmp/out" 2>"$tmp/err"
     status=$?
-    cat "$tmp/out" "$tmp/err" >>"$refused"
+    sed "s#$tmp[^ :]*#TMP#" "$tmp/out" "$tmp/err" >>"$refused"
     echo "exit $status" >>"$refused"
     [ -e "$tmp/result" ] || [ -e "$tmp/rows" ] || [ -e "$tmp/result.partial" ] && fail "files left: $*"
 }
@@ -55,6 +55,14 @@ refuse quickstart --set workload.trace=traces/cases/08_burstgpt_zero_output_blan
 refuse quickstart --set workload.trace=traces/cases/05_nan_inf_timestamps.weka.json
 refuse quickstart --set workload.trace=$bad/zero_output.jsonl
 refuse weka-sessions --set workload.trace=traces/weka-long
+refuse scenarios/quickstart.json --set model=llama-3.3-70b
+refuse quickstart --set workload.trace=$bad/no_column.csv
+refuse quickstart --set workload.trace=traces/cases/04_length_exceeds_blocks.mooncake.jsonl
+refuse scenarios/gpus/h800.json
+refuse /dev/zero
+refuse quickstart --series "$tmp/../$(basename "$tmp")/rows"
+refuse quickstart --explain
+refuse quickstart --seed -1
 refuse quickstart --format yaml
 refuse quickstart --frob
 compare refused "$refused"
@@ -62,6 +70,14 @@ compare refused "$refused"
 # A NIC of 400 Gb/s written as 400 GB/s is suspicious, not wrong.
 "$dualpath" run quickstart --set cluster.cnic_Bps=400GB/s >"$tmp/out" 2>"$tmp/err" || fail "400GB/s"
 grep -q 'warning: .*cnic_Bps: 400 GB/s is unusual .*50 GB/s meant' "$tmp/err" || fail "no warning"
+
+# What the user may not expect is told: arrivals not used, copies of sessions, an order changed.
+"$dualpath" run quickstart --set workload.trace=$bad/unordered.csv --set workload.agents=5 \
+    >"$tmp/out" 2>"$tmp/err" || fail "unordered"
+compare notes "$tmp/err"
+"$dualpath" run quickstart --set workload.trace=$bad/unordered.csv --set workload.agents=0 \
+    --set workload.arrival=offline >"$tmp/out" 2>"$tmp/err" || fail "offline"
+grep -q 'arrival' "$tmp/err" && fail "a note on arrivals that were asked for"
 
 # Ctrl-C: no result, no partial file.
 "$dualpath" run ds660b-48p96d -o "$tmp/result" --series "$tmp/series" >"$tmp/out" 2>"$tmp/err" &
@@ -117,6 +133,8 @@ cmp "$tmp/1" "$tmp/2" || fail "not the same twice"
 
 "$dualpath" run scenarios/quickstart.json --explain >"$tmp/out" || fail "explain"
 compare explain "$tmp/out"
+"$dualpath" run scenarios/quickstart.json --explain -o "$tmp/explained" >"$tmp/none" &&
+    cmp "$tmp/out" "$tmp/explained" && ! [ -s "$tmp/none" ] || fail "explain -o"
 
 # The README shows what the command prints.
 "$dualpath" run scenarios/quickstart.json >"$tmp/sample" || fail "sample run"
@@ -127,4 +145,13 @@ if [ -n "$UPDATE" ]; then
 fi
 sed -n '/quickstart-output:begin/,/quickstart-output:end/p' README.md |
     grep -v 'quickstart-output\|^```' | diff -u - "$tmp/sample" || fail "README sample run"
+
+# The README's scenario for a start of one's own.
+sed -n '/scenario-example:begin/,/scenario-example:end/p' README.md |
+    grep -v 'scenario-example\|^```' >"$tmp/my.json"
+"$dualpath" run "$tmp/my.json" >"$tmp/out" 2>"$tmp/err" && grep -q '^JCT' "$tmp/out" &&
+    ! [ -s "$tmp/err" ] || fail "README scenario"
+"$dualpath" run "$tmp/my.json" --set model=tests/unit/data/hf/qwen3_moe_235b.json \
+    --set 'cluster.storage={"base": "parallel-fs", "latency_median_s": "1ms"}' >"$tmp/out" ||
+    fail "README scenario, own parts"
 exit $failed

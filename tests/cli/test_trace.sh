@@ -30,6 +30,12 @@ check validate_several validate cases/03_blockcount_vs_length.mooncake.jsonl cas
 check validate_block_size validate --block-size 1689 cases/04_length_exceeds_blocks.mooncake.jsonl
 check validate_tolerant validate --tolerant --trace-format mooncake cases/01_u64_hash_identity.mooncake.jsonl \
     cases/05b_nan_literal.mooncake.jsonl
+check validate_order validate ../tests/cli/run/unordered.csv
+check validate_empty validate cases/08_burstgpt_zero_output_blank_session.csv
+check validate_dropped validate --drop-zero-output cases/08_burstgpt_zero_output_blank_session.csv
+check validate_column validate ../tests/cli/run/no_column.csv
+check inspect_option inspect --frob weka/trace_0504.json
+check generate_no_directory generate --max-len 48k -o no/such/directory/trace
 check validate_lru validate --lru 5 weka/trace_0504.json
 check validate_nothing validate
 check missing_file validate no-such-file.json

@@ -51,6 +51,10 @@ static struct run_config odd_config(void)
     c.peer_timeout_ns = 71;
     memset(c.storage_dir, 'd', sizeof(c.storage_dir) - 1);
     memset(c.tcp_secret, 'e', sizeof(c.tcp_secret) - 1);
+    memset(c.transport, 'f', sizeof(c.transport) - 1);
+    memset(c.rdma_device, 'g', sizeof(c.rdma_device) - 1);
+    c.service_level = 73;
+    c.traffic_class = 79;
     return c;
 }
 
@@ -83,6 +87,8 @@ START_TEST(config_has_every_member)
     c.timing.gpu.source[sizeof(c.timing.gpu.source) - 1] = '\0';
     c.storage_dir[sizeof(c.storage_dir) - 1] = '\0';
     c.tcp_secret[sizeof(c.tcp_secret) - 1] = '\0';
+    c.transport[sizeof(c.transport) - 1] = '\0';
+    c.rdma_device[sizeof(c.rdma_device) - 1] = '\0';
     char *text = run_config_write(&c);
     ck_assert_ptr_nonnull(text);
     memset(&back, 0, sizeof(back));

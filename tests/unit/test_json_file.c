@@ -113,6 +113,11 @@ START_TEST(files_that_cannot_be_read)
     err = ERR_INIT;
     ck_assert_int_eq(json_file_read("/tmp", &f, &err), -EISDIR);
     ck_assert_ptr_nonnull(strstr(err.text, "directory"));
+    err = ERR_INIT;
+    if (access("/dev/zero", R_OK) == 0) { /* which never ends */
+        ck_assert_int_eq(json_file_read("/dev/zero", &f, &err), -EINVAL);
+        ck_assert_ptr_nonnull(strstr(err.text, "a NUL byte"));
+    }
 }
 END_TEST
 

@@ -151,7 +151,7 @@ static void other_value(const struct scenario_key *k, char *buf, size_t size)
         {"model.kv_dtype", "bf16"},
         {"cluster.hbm_bytes", "141GB"},
         {"seed", "18446744073709551615"},
-        {"hw.transport", "tcp"},
+        {"hw.transport", "verbs"},
         {"hw.compute", "cpu"},
     };
     for (size_t i = 0; i < sizeof(special) / sizeof(special[0]); i++) {
@@ -260,7 +260,7 @@ START_TEST(set_errors)
         {"cluster={\"cnic_Bps\": \"x\"}",
          "--set: cluster.cnic_Bps: found the string \"x\", expected bytes per second, as a number "
          "or "
-         "with a unit (50GB/s, 400Gb/s), above 0 B/s and at most 1000 TB/s"},
+         "with a unit (50GB/s, 400Gb/s, 400Gbps), above 0 B/s and at most 1000 TB/s"},
         {"system.layerwise=yes",
          "--set: system.layerwise: found the string \"yes\", expected true or false"},
         {"cluster.decode_nodes=1.5", "--set: cluster.decode_nodes: found the string \"1.5\", "
@@ -331,6 +331,21 @@ START_TEST(warns_of_mistaken_units)
     }
     /* HBM of 80 bytes does not even hold the weights: the error stands in for the warning. */
     ck_assert_int_eq(parse_text(MINIMAL, "cluster.hbm_bytes=80", NULL), -EINVAL);
+}
+END_TEST
+
+START_TEST(no_unit_was_left_out_where_one_is_written)
+{
+    static const char *const sets[] = {"slo.tpot_s=50s", "system.quota_s=300s", "system.alpha_s=1h",
+                                       "cluster.snic_Bps=50B/s", "workload.max_len_tok=48tok"};
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+        parse_ok(MINIMAL, sets[i], NULL);
+        ck_assert_uint_eq(notes.n_warnings, 1);
+        ck_assert_ptr_nonnull(strstr(notes.warnings[0], "is unusual"));
+        ck_assert_msg(!strstr(notes.warnings[0], "meant"), "%s", notes.warnings[0]);
+    }
+    parse_ok(MINIMAL, "workload.max_len_tok=48k", NULL);
+    ck_assert_uint_eq(sc.workload.max_len_tok, 49152);
 }
 END_TEST
 
@@ -494,6 +509,7 @@ int main(void)
     tcase_add_test(t, set_errors);
     tcase_add_test(t, failure_leaves_the_outputs_alone);
     tcase_add_test(t, warns_of_mistaken_units);
+    tcase_add_test(t, no_unit_was_left_out_where_one_is_written);
     tcase_add_test(t, warns_of_requests_that_fit_nowhere);
     tcase_add_test(t, automatic_ep_groups);
     tcase_add_test(t, derived_quantities);

@@ -158,6 +158,41 @@ START_TEST(tracelab_rounds)
 }
 END_TEST
 
+START_TEST(lines_order_and_empty_requests_are_known)
+{
+    struct trace t;
+    must_read(AZURE "2024-01-01 00:00:02,1,1\n"
+                    "\n"
+                    "2024-01-01 00:00:01,1,0\n"
+                    "2024-01-01 00:00:01,0,1\n",
+              NULL, &t);
+    ck_assert_uint_eq(t.turns[0].line, 2);
+    ck_assert_uint_eq(t.turns[1].line, 4);
+    ck_assert_uint_eq(t.n_repairs, 1);
+    ck_assert_ptr_nonnull(strstr(t.repairs[0].reason, "earlier than the one before"));
+    ck_assert_uint_eq(t.repairs[0].count, 1);
+    ck_assert_ptr_nonnull(strstr(t.repairs[0].first, "row 2"));
+    const struct trace_turn *first = NULL;
+    ck_assert_uint_eq(trace_empty_turns(&t, &first), 2);
+    ck_assert_ptr_eq(first, &t.turns[1]);
+    trace_done(&t);
+}
+END_TEST
+
+START_TEST(unknown_formats_are_described)
+{
+    must_fail("TIMESTAMP,ContextTokens,out\n1,2,3\n", NULL, NULL, "",
+              "found a first line \"TIMESTAMP,ContextTokens,out\"; azure would be nearest, but the "
+              "column \"GeneratedTokens\" is missing; expected one of: dualpath, weka");
+    must_fail("{\"input_length\": 1, \"timestamp\": 1, \"output_length\": 1}\n", NULL, NULL, "",
+              "mooncake would be nearest, but the key \"hash_ids\" is missing");
+    must_fail("a,b,c,d,e,f,g\n", NULL, NULL, "",
+              "found a first line \"a,b,c,d,e,f,...\"; expected one of");
+    must_fail("\x01\x02\n", NULL, NULL, "", "found a first line \"??\"; expected one of");
+    must_fail("a,b\n", NULL, NULL, "", "workload.format (of dualpath trace: --trace-format)");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("trace_csv");
@@ -168,6 +203,8 @@ int main(void)
     tcase_add_test(tc, vidur_is_azure_with_other_columns);
     tcase_add_test(tc, decimal_times_are_exact);
     tcase_add_test(tc, tracelab_rounds);
+    tcase_add_test(tc, lines_order_and_empty_requests_are_known);
+    tcase_add_test(tc, unknown_formats_are_described);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

@@ -35,6 +35,7 @@ vm    cmd:cpio                cpio             cpio                 -
 vm    cmd:modprobe            kmod             kmod                 -
 vm    cmd:xz                  xz-utils         xz                   -
 vm    cmd:rdma                iproute2         iproute              -
+vm    cmd:ib_write_bw         perftest         perftest             -
 EOF
 }
 
