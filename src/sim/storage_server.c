@@ -48,9 +48,22 @@ static void arm(struct storage_server *s)
     loop_arm(s->loop, &s->timer, s->served_at_ns + (uint64_t)(ns > 0 ? ns : 0));
 }
 
+/* Tells the owner of a change only: between two jobs that follow each other at once the server stays
+ * busy. */
+static void tell_load(struct storage_server *s)
+{
+    bool busy = n_serving(s) > 0;
+    if (busy != s->told_busy) {
+        s->told_busy = busy;
+        if (s->load_changed) {
+            s->load_changed(s, busy);
+        }
+    }
+}
+
+/* After every change of who is in service. */
 static void start_waiting(struct storage_server *s)
 {
-    bool was_busy = n_serving(s) > 0;
     for (unsigned q = 0; q < 2; q++) {
         while (s->n_serving[q] < s->config.in_service[q] && !list_empty(&s->waiting[q])) {
             struct list *first = list_first(&s->waiting[q]);
@@ -63,9 +76,7 @@ static void start_waiting(struct storage_server *s)
             }
         }
     }
-    if (s->load_changed && !was_busy && n_serving(s) > 0) {
-        s->load_changed(s, true);
-    }
+    tell_load(s);
 }
 
 static void latency_over(struct loop_timer *t)
@@ -106,9 +117,6 @@ static void serve(struct loop_timer *t)
         }
     }
     start_waiting(s);
-    if (s->load_changed && n_serving(s) == 0) {
-        s->load_changed(s, false);
-    }
     arm(s);
 }
 
@@ -158,9 +166,6 @@ bool storage_server_cancel(struct storage_server *s, struct storage_job *job)
     }
     s->bytes_in[job->queue] -= job->bytes;
     start_waiting(s);
-    if (s->load_changed && n_serving(s) == 0) {
-        s->load_changed(s, false);
-    }
     arm(s);
     return true;
 }

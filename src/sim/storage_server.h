@@ -9,6 +9,7 @@
 #ifndef DUALPATH_SIM_STORAGE_SERVER_H
 #define DUALPATH_SIM_STORAGE_SERVER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/list.h"
@@ -47,6 +48,7 @@ struct storage_server {
     struct loop_timer timer;
     void (*load_changed)(struct storage_server *s,
                          bool busy); /* NULL, or told when it turns busy or idle */
+    bool told_busy;
     uint64_t bytes_in[2], bytes_out[2];
     double moved_bytes; /* both directions, for utilisation over time */
     double busy_ns;     /* until served_at_ns */
