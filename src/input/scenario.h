@@ -18,6 +18,7 @@
 enum scheduler_kind { SCHEDULER_ADAPTIVE, SCHEDULER_ROUND_ROBIN };
 enum path_policy { PATH_SHORTER_QUEUE, PATH_PREFILL, PATH_DECODE, PATH_ROUND_ROBIN };
 enum fidelity { FIDELITY_AUTO, FIDELITY_LAYER };
+enum fetch_kind { FETCH_AT_FORWARD, FETCH_PERIODIC };
 enum arrival_kind { ARRIVAL_OFFLINE, ARRIVAL_POISSON, ARRIVAL_RECORDED };
 
 struct storage_profile {
@@ -51,7 +52,9 @@ struct scenario_system {
     enum fidelity fidelity;
     double quota_s;           /* predicted attention time per forward and GPU */
     double alpha_s, beta_s;   /* horizons of the read-queue and token limits */
+    enum fetch_kind fetch;    /* when prefill leaders fetch */
     double fetch_period_s;    /* leaders' fetch */
+    uint32_t decode_lag_steps; /* steps between admission to a decode engine and the first step */
     double message_latency_s; /* control plane, one way */
     double scheduler_cost_s;  /* central scheduler's work per assignment, charged in virtual time */
     double transfer_latency_s; /* RDMA post to completion, beyond the bytes' own time */

@@ -27,6 +27,7 @@ struct timing_config timing_config_defaults(void)
         .forward_fixed_s = 10e-3,
         /* Assumed: CPU work and sampling of a step replayed as one graph. */
         .decode_fixed_s = 2e-3,
+        .decode_sequence_s = 0,
         /* What remains of 27B's step of 8-9 ms (EP8) and of V3.2's 32 ms (EP32) at no load, after
          * 2.1 and 14.4 ms of weights and the 2 ms above, over 29 and 58 MoE layers. */
         .decode_collective_local_s = 0.15e-3,
@@ -107,9 +108,9 @@ double timing_experts_ns(const struct timing_model *tm, double group_tok, uint32
                        expert_bytes(tm, &p, group_tok, group_gpus) / hbm_rate(tm)));
 }
 
-double timing_forward_fixed_ns(const struct timing_model *tm)
+double timing_forward_ns(const struct timing_model *tm, double busy_ns)
 {
-    return to_ns(tm->config.forward_fixed_s);
+    return hypot(to_ns(tm->config.forward_fixed_s), busy_ns);
 }
 
 /* One kernel's keys of all layers: the slower of its arithmetic and its reads. Linear in keys. */
@@ -178,8 +179,8 @@ double timing_decode_gpu_ns(const struct timing_model *tm, double batch, double 
     struct card_params p = card_count_params(&tm->card);
     double gemm_s = hypot(2 * linear_params(tm, &p) * batch / (gemm_peak(tm) * tm->gpu.mfu_gemm),
                           linear_bytes(tm, &p) / hbm_rate(tm));
-    return to_ns(gemm_s / tm->config.decode_efficiency +
-                 decode_attention_s(tm, batch, context_tok));
+    return to_ns(gemm_s / tm->config.decode_efficiency + decode_attention_s(tm, batch, context_tok) +
+                 tm->config.decode_sequence_s * batch);
 }
 
 /* Dispatch and combine of one GPU's share: latency per MoE layer, and bytes once they leave NVLink.

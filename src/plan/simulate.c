@@ -93,6 +93,7 @@ static int build_ports(struct simulation *s)
         .decode_groups = c->decode_nodes * c->gpus_per_node / c->decode_ep_gpus,
         .decode_group_gpus = c->decode_ep_gpus,
         .stage_layers = c->stage_layers,
+        .decode_lag_steps = sc->system.decode_lag_steps,
     };
     int rc = sim_dp_init(&s->dp, &s->loop, &dp);
     rc = rc ? rc

@@ -19,7 +19,8 @@ static uint32_t pick_prefill(const struct policy_view *v, const struct policy_gr
                              const struct policy_request *r)
 {
     (void)g;
-    return engine_in_turn(v->cluster, r->ticket, v->cluster->prefill_nodes);
+    uint32_t e = engine_in_turn(v->cluster, r->ticket, v->cluster->prefill_nodes);
+    return v->prefill[e].tok > v->cluster->beta_tok ? POLICY_WAIT : e;
 }
 
 static uint32_t place_decode(const struct policy_view *v, const struct policy_request *r)
@@ -42,7 +43,8 @@ static uint32_t pick_decode(const struct policy_view *v, const struct policy_gro
 {
     (void)g;
     (void)plan;
-    return engine_in_turn(v->cluster, r->ticket, v->cluster->decode_nodes);
+    uint32_t e = engine_in_turn(v->cluster, r->ticket, v->cluster->decode_nodes);
+    return v->decode[e].free_blocks < r->blocks ? POLICY_WAIT : e;
 }
 
 const struct policy_ops policy_round_robin = {.name = "round_robin",

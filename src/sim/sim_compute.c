@@ -28,7 +28,7 @@ static uint32_t layers_ready(const struct sim_forward_group *g)
     return least;
 }
 
-/* Time of all layers of the joined batches, and each engine's own attention time. */
+/* Time of the forward of the joined batches, and each engine's own attention time. */
 static double forward_compute_ns(struct sim_forward_group *g)
 {
     const struct timing_model *tm = g->sc->timing;
@@ -46,10 +46,10 @@ static double forward_compute_ns(struct sim_forward_group *g)
         slowest = own > slowest ? own : slowest;
         group_tok += tok;
     }
-    return slowest + timing_experts_ns(tm, group_tok, n_gpus);
+    return timing_forward_ns(tm, slowest + timing_experts_ns(tm, group_tok, n_gpus));
 }
 
-static void start_stage_if_ready(struct sim_forward_group *g, double extra_ns)
+static void start_stage_if_ready(struct sim_forward_group *g)
 {
     uint32_t total = layers_total(g);
     if (layers_ready(g) < g->layer + 1) {
@@ -58,7 +58,7 @@ static void start_stage_if_ready(struct sim_forward_group *g, double extra_ns)
     }
     uint32_t end = g->layer + g->sc->config.stage_layers;
     g->stage_end = end < total ? end : total;
-    double ns = g->compute_ns * (g->stage_end - g->layer) / total + extra_ns;
+    double ns = g->compute_ns * (g->stage_end - g->layer) / total;
     loop_arm(g->sc->loop, &g->timer, loop_now_ns(g->sc->loop) + (uint64_t)llround(ns));
 }
 
@@ -73,7 +73,7 @@ static void start_forward(struct sim_forward_group *g)
     for (uint32_t r = 0; r < g->sc->config.prefill_group_gpus; r++) {
         g->joined[r]->start_ns = now;
     }
-    start_stage_if_ready(g, timing_forward_fixed_ns(g->sc->timing));
+    start_stage_if_ready(g);
 }
 
 static void finish_forward(struct sim_forward_group *g)
@@ -125,7 +125,7 @@ static void stage_over(struct loop_timer *t)
     if (g->layer == total) {
         finish_forward(g);
     } else {
-        start_stage_if_ready(g, 0);
+        start_stage_if_ready(g);
     }
 }
 
@@ -159,7 +159,7 @@ static void sim_feed(struct compute_port *port, struct compute_forward *f)
         }
     }
     if (g->stage_end == 0) {
-        start_stage_if_ready(g, g->layer == 0 ? timing_forward_fixed_ns(g->sc->timing) : 0);
+        start_stage_if_ready(g);
     }
 }
 
@@ -173,7 +173,7 @@ static struct list *due_list(struct sim_decode_group *g, uint64_t step)
 /* The backend's view of a sequence, kept in its private words. */
 struct sequence_state {
     struct list node;
-    uint64_t joined_step;
+    uint64_t joined_step; /* before it has joined: the first step it may join at */
     uint64_t due_step;
 };
 
@@ -218,6 +218,9 @@ static void admit_joining(struct sim_decode_group *g)
 {
     list_for_each_safe (pos, tmp, &g->joining) {
         struct compute_sequence *s = sequence_of(pos);
+        if (g->n_sequences > 0 && state_of(s)->joined_step > g->step) {
+            break; /* they are in the order in which they may join */
+        }
         list_remove(pos);
         state_of(s)->joined_step = g->step;
         struct sim_decode_engine *e = engine_of(g, s);
@@ -255,10 +258,16 @@ static uint64_t boundary_ns(const struct sim_decode_group *g, uint32_t steps)
     return g->epoch_start_ns + (uint64_t)llround(n * g->first_ns + g->growth_ns * n * (n - 1) / 2);
 }
 
+static bool joins_at(const struct sim_decode_group *g, uint64_t step)
+{
+    return !list_empty(&g->joining) &&
+           state_of(sequence_of(list_first(&g->joining)))->joined_step <= step;
+}
+
 static void start_epoch(struct sim_decode_group *g)
 {
     uint32_t n = 1;
-    while (n < EPOCH_STEPS && list_empty(due_list(g, g->step + n))) {
+    while (n < EPOCH_STEPS && list_empty(due_list(g, g->step + n)) && !joins_at(g, g->step + n)) {
         n++;
     }
     price_step(g);
@@ -326,17 +335,23 @@ static void epoch_over(struct loop_timer *t)
     }
 }
 
-/* Ends the running epoch at the next step boundary. */
-static void cut_epoch(struct sim_decode_group *g)
+/* The running epoch's steps until the next boundary. */
+static uint32_t steps_begun(const struct sim_decode_group *g)
 {
     uint64_t now = loop_now_ns(g->sc->loop);
     uint32_t n = 1;
     while (n < g->epoch_steps && boundary_ns(g, n) < now) {
         n++;
     }
-    if (n < g->epoch_steps) {
-        g->epoch_steps = n;
-        loop_arm(g->sc->loop, &g->timer, boundary_ns(g, n));
+    return n;
+}
+
+/* Ends the running epoch after at most so many steps. */
+static void cut_epoch(struct sim_decode_group *g, uint32_t steps)
+{
+    if (steps < g->epoch_steps) {
+        g->epoch_steps = steps;
+        loop_arm(g->sc->loop, &g->timer, boundary_ns(g, steps));
     }
 }
 
@@ -348,8 +363,11 @@ static int sim_join(struct compute_port *port, struct compute_sequence *s)
     }
     struct sim_decode_group *g = group_of(sc, s);
     list_add_tail(&g->joining, &state_of(s)->node);
+    state_of(s)->joined_step = g->step;
     if (g->epoch_steps > 0) {
-        cut_epoch(g);
+        uint32_t steps = steps_begun(g) + sc->config.decode_lag_steps;
+        state_of(s)->joined_step += steps;
+        cut_epoch(g, steps);
     } else if (!loop_armed(&g->timer)) {
         loop_post(sc->loop, &g->timer);
     }
