@@ -7,6 +7,9 @@
 
 const struct command cli_commands[] = {
     {"run", "simulates one scenario and prints the result", cmd_run},
+    {"paper", "the published results of the DualPath paper beside ours", cmd_paper},
+    {"calibrate", "fits the constants of the time model to published or measured figures",
+     cmd_calibrate},
     {"bounds", "the P/D ratios at which only the storage NICs limit", cmd_bounds},
     {"list", "shipped models, GPUs, storage profiles and scenarios", cmd_list},
     {"trace", "inspects and validates request traces", cmd_trace},

@@ -164,6 +164,7 @@ static const char *kind_noun(const char *kind)
     return strcmp(kind, "models") == 0    ? "model"
            : strcmp(kind, "gpus") == 0    ? "GPU"
            : strcmp(kind, "storage") == 0 ? "storage profile"
+           : strcmp(kind, "profiles") == 0 ? "calibration profile"
                                           : "scenario";
 }
 

@@ -101,6 +101,7 @@ struct scenario_hw {
 
 struct scenario {
     char path[256];
+    char profile[256]; /* calibration profile whose values it took; "" = none */
     char sha256[65]; /* of the canonical resolved scenario */
     uint64_t seed, tie_seed;
     struct model_card model;
@@ -118,6 +119,7 @@ enum scenario_by {
     SCENARIO_BY_DEFAULT, /* the table's default */
     SCENARIO_BY_PROFILE, /* the model card, GPU or storage profile that was named */
     SCENARIO_BY_PRESET,
+    SCENARIO_BY_CALIBRATION, /* the calibration profile, at line and column of its file */
     SCENARIO_BY_RULE, /* follows from other keys ("auto" values) */
     SCENARIO_BY_FILE, /* the scenario file, at line and column */
     SCENARIO_BY_SET,  /* --set */
@@ -125,7 +127,7 @@ enum scenario_by {
 
 struct scenario_origin {
     enum scenario_by by;
-    unsigned line, column; /* SCENARIO_BY_FILE only */
+    unsigned line, column; /* SCENARIO_BY_FILE and SCENARIO_BY_CALIBRATION */
 };
 
 /* What a person wants to know about a reading besides the values. */

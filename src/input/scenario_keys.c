@@ -57,6 +57,9 @@ const struct scenario_key scenario_keys[] = {
      .fallback = "",
      .source = "free text",
      .doc = "text: what the scenario is for; changes nothing"},
+    {STRING("profile", profile), .fallback = "", .source = "none",
+     .doc = "calibration profile, a shipped name or a file: its values count where nothing is set "
+            "here"},
     {U64("seed", seed, UNIT_NONE), .fallback = "1", FROM(0, 0x1p64), .source = "convention",
      .doc = "seed of every random stream"},
     {U64("tie_seed", tie_seed, UNIT_NONE), .fallback = "0", FROM(0, 0x1p64), .source = "convention",
