@@ -14,6 +14,7 @@
 #define EARLY_TURNS_MAX 0.35 /* of the mean number of turns */
 #define TURNS_SIGMA     0.4
 #define EARLY_SPREAD    0.2
+#define GEN_SHARE_SIGMA 0.97
 #define APPEND_SIGMA    1.2
 #define GEN_SIGMA       0.8
 
@@ -115,7 +116,18 @@ int generator_params(uint64_t max_len_tok, struct generator_params *ret_params, 
 /* What is drawn for each trajectory before its turns are. */
 struct outline {
     uint32_t *n_turns, *total_tok; /* [n] */
+    double *gen_share;             /* [n] */
 };
+
+static void shuffle_shares(struct rng *r, double *values, uint32_t n)
+{
+    for (uint32_t i = n; i > 1; i--) {
+        uint32_t j = (uint32_t)rng_below(r, i);
+        double v = values[i - 1];
+        values[i - 1] = values[j];
+        values[j] = v;
+    }
+}
 
 /* A draw in slice i of n of the standard normal distribution cut at +-4. */
 static double stratum_normal(struct rng *r, uint32_t i, uint32_t n)
@@ -180,7 +192,46 @@ static int draw_totals(const struct generator_params *p, uint64_t max_len_tok, u
     return 0;
 }
 
-/* The same random order for both arrays. */
+/* Share of generated tokens: its logit is normal. */
+static double gen_share(double centre, double z)
+{
+    return 1 / (1 + exp(-centre - GEN_SHARE_SIGMA * z));
+}
+
+/* The centre at which the shares' mean is the table's. */
+static double solve_centre(double mean)
+{
+    const uint32_t n = 1000;
+    double low = -10, high = 10;
+    for (int i = 0; i < 60; i++) {
+        double middle = (low + high) / 2, sum = 0;
+        for (uint32_t k = 0; k < n; k++) {
+            sum += gen_share(middle, rng_normal_inverse_cdf((k + 0.5) / n));
+        }
+        *(sum / n < mean ? &low : &high) = middle;
+    }
+    return low;
+}
+
+/* Those that end early have the mean: a few of them make up much of the table's mean of gen. */
+static int draw_shares(const struct generator_params *p, uint64_t seed, uint32_t n_early,
+                       uint32_t n, double *values)
+{
+    struct rng *r = rng_new(seed, "generator.share");
+    double centre = solve_centre(p->gen_share);
+    if (!r) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        values[i] = i < n_early ? p->gen_share
+                                : gen_share(centre, stratum_normal(r, i - n_early, n - n_early));
+    }
+    shuffle_shares(r, values + n_early, n - n_early);
+    rng_free(r);
+    return 0;
+}
+
+/* The same random order for all arrays. */
 static int mix_order(uint64_t seed, struct outline *o, uint32_t n)
 {
     struct rng *r = rng_new(seed, "generator.order");
@@ -190,8 +241,11 @@ static int mix_order(uint64_t seed, struct outline *o, uint32_t n)
     for (uint32_t i = n; i > 1; i--) {
         uint32_t j = (uint32_t)rng_below(r, i);
         uint32_t turns = o->n_turns[i - 1], total = o->total_tok[i - 1];
+        double share = o->gen_share[i - 1];
         o->n_turns[i - 1] = o->n_turns[j];
         o->total_tok[i - 1] = o->total_tok[j];
+        o->gen_share[i - 1] = o->gen_share[j];
+        o->gen_share[j] = share;
         o->n_turns[j] = turns;
         o->total_tok[j] = total;
     }
@@ -205,11 +259,13 @@ static int draw_outline(const struct generator_params *p, uint64_t max_len_tok, 
     uint32_t n_early = (uint32_t)lround(p->early_share * n);
     o->n_turns = calloc(n, sizeof(*o->n_turns));
     o->total_tok = calloc(n, sizeof(*o->total_tok));
-    if (!o->n_turns || !o->total_tok) {
+    o->gen_share = calloc(n, sizeof(*o->gen_share));
+    if (!o->n_turns || !o->total_tok || !o->gen_share) {
         return -ENOMEM;
     }
     int rc = draw_turns(p, seed, n_early, n, o->n_turns);
     rc = rc ? rc : draw_totals(p, max_len_tok, seed, n_early, n, o->total_tok);
+    rc = rc ? rc : draw_shares(p, seed, n_early, n, o->gen_share);
     return rc ? rc : mix_order(seed, o, n);
 }
 
@@ -217,6 +273,7 @@ static void outline_done(struct outline *o)
 {
     free(o->n_turns);
     free(o->total_tok);
+    free(o->gen_share);
 }
 
 /*
@@ -268,10 +325,12 @@ static void scratch_done(struct scratch *s)
 }
 
 static void fill_turns(struct rng *r, const struct scratch *s, uint32_t n_turns, uint32_t total_tok,
-                       const struct generator_params *p, struct trace_turn *turns)
+                       double share, double power, struct trace_turn *turns)
 {
-    uint32_t gen = (uint32_t)lround(p->gen_share * total_tok);
-    split(r, total_tok - gen, n_turns, p->append_power, APPEND_SIGMA, s->weights, s->append);
+    /* Every turn appends and generates something. */
+    double least = n_turns, most = (double)total_tok - n_turns;
+    uint32_t gen = (uint32_t)lround(fmin(fmax(share * total_tok, least), most));
+    split(r, total_tok - gen, n_turns, power, APPEND_SIGMA, s->weights, s->append);
     split(r, gen, n_turns, 1, GEN_SIGMA, s->weights, s->gen);
     uint32_t context_tok = 0;
     for (uint32_t i = 0; i < n_turns; i++) {
@@ -309,7 +368,8 @@ static int fill_trace(struct trace *t, const struct outline *o, const struct gen
                                                 .parent = TRACE_NONE,
                                                 .parent_turn = TRACE_NONE};
         snprintf(t->sessions[i].name, sizeof(t->sessions[i].name), "trajectory-%u", i);
-        fill_turns(r, &s, o->n_turns[i], o->total_tok[i], p, t->turns + turn);
+        fill_turns(r, &s, o->n_turns[i], o->total_tok[i], o->gen_share[i], p->append_power,
+                   t->turns + turn);
         turn += o->n_turns[i];
     }
     for (uint64_t i = 0; i < t->n_turns; i++) {
@@ -358,7 +418,7 @@ int generator_make(uint64_t max_len_tok, uint32_t n_trajectories, uint64_t seed,
     if (n_trajectories < 1) {
         return err_set(err, -EINVAL, "found 0 trajectories, expected 1 or more");
     }
-    struct outline o = {NULL, NULL};
+    struct outline o = {NULL, NULL, NULL};
     struct trace t = {0};
     rc = draw_outline(&p, max_len_tok, n_trajectories, seed, &o);
     if (rc == 0) {

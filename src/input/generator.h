@@ -25,7 +25,9 @@
  *
  *   T_early  from E[T / N] = append + gen           7,200 / 8,300 / 8,200 tok, +-20 %
  *   T_late   from E[T] = total, up to MaxLen        0.96 of MaxLen on average, uniform
- *   share    gen / (append + gen)                   0.196 / 0.266 / 0.291 of T is generated
+ *   share    gen / (append + gen)                   0.196 / 0.266 / 0.291 of T is generated, on
+ *            average: its logit is normal over the trajectories, with sigma 0.97 as among the
+ *            sessions of the public WEKA coding traces (23 sessions, of what they grow by)
  *   power    from the mean context over trajectories: the appends' running sum grows as x^power
  *            over a trajectory's course             about 0.6
  *
@@ -58,7 +60,7 @@ struct generator_params {
     double early_total_tok;         /* mean */
     double late_turns, turns_sigma; /* mean, and sigma of ln N, of the others */
     double late_total_tok;          /* mean */
-    double gen_share;               /* of all tokens */
+    double gen_share;               /* of all tokens, mean */
     double append_power;            /* growth of the context within a trajectory */
 };
 
