@@ -47,8 +47,10 @@ static void on_signal(int sig)
 static int parse(struct calibrate_args *a, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"targets", required_argument, NULL, 't'}, {"steps", required_argument, NULL, 's'},
-        {"jobs", required_argument, NULL, 'j'},    {"help", no_argument, NULL, 'h'},
+        {"targets", required_argument, NULL, 't'},
+        {"steps", required_argument, NULL, 's'},
+        {"jobs", required_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
     struct err err = ERR_INIT;

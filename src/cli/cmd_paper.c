@@ -190,11 +190,12 @@ static int run(const struct paper_args *a)
 int cmd_paper(int argc, char **argv)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    struct paper_args a = {.format = "text",
-                           .options = {.searching = show_search,
-                                       .runs = {.workers = processors > 0 ? (unsigned)processors : 1,
-                                                .interrupted = &interrupted,
-                                                .progress = show_runs}}};
+    struct paper_args a = {
+        .format = "text",
+        .options = {.searching = show_search,
+                    .runs = {.workers = processors > 0 ? (unsigned)processors : 1,
+                             .interrupted = &interrupted,
+                             .progress = show_runs}}};
     int status = parse(&a, argc, argv);
     if (status == EXIT_OK && a.help) {
         fputs(help, stdout);

@@ -50,13 +50,13 @@ struct scenario_system {
     enum scheduler_kind scheduler;
     enum path_policy path_policy;
     enum fidelity fidelity;
-    double quota_s;           /* predicted attention time per forward and GPU */
-    double alpha_s, beta_s;   /* horizons of the read-queue and token limits */
-    enum fetch_kind fetch;    /* when prefill leaders fetch */
-    double fetch_period_s;    /* leaders' fetch */
+    double quota_s;            /* predicted attention time per forward and GPU */
+    double alpha_s, beta_s;    /* horizons of the read-queue and token limits */
+    enum fetch_kind fetch;     /* when prefill leaders fetch */
+    double fetch_period_s;     /* leaders' fetch */
     uint32_t decode_lag_steps; /* steps between admission to a decode engine and the first step */
-    double message_latency_s; /* control plane, one way */
-    double scheduler_cost_s;  /* central scheduler's work per assignment, charged in virtual time */
+    double message_latency_s;  /* control plane, one way */
+    double scheduler_cost_s; /* central scheduler's work per assignment, charged in virtual time */
     double transfer_latency_s; /* RDMA post to completion, beyond the bytes' own time */
     uint32_t prefill_ep_gpus, decode_ep_gpus; /* EP group sizes in GPUs; 1 = no expert parallelism;
                                                * written as 0 = chosen by scenario_read() */
@@ -102,7 +102,7 @@ struct scenario_hw {
 struct scenario {
     char path[256];
     char profile[256]; /* calibration profile whose values it took; "" = none */
-    char sha256[65]; /* of the canonical resolved scenario */
+    char sha256[65];   /* of the canonical resolved scenario */
     uint64_t seed, tie_seed;
     struct model_card model;
     struct timing_config timing;
@@ -120,9 +120,9 @@ enum scenario_by {
     SCENARIO_BY_PROFILE, /* the model card, GPU or storage profile that was named */
     SCENARIO_BY_PRESET,
     SCENARIO_BY_CALIBRATION, /* the calibration profile, at line and column of its file */
-    SCENARIO_BY_RULE, /* follows from other keys ("auto" values) */
-    SCENARIO_BY_FILE, /* the scenario file, at line and column */
-    SCENARIO_BY_SET,  /* --set */
+    SCENARIO_BY_RULE,        /* follows from other keys ("auto" values) */
+    SCENARIO_BY_FILE,        /* the scenario file, at line and column */
+    SCENARIO_BY_SET,         /* --set */
 };
 
 struct scenario_origin {

@@ -278,9 +278,10 @@ const struct scenario_key scenario_keys[] = {
      .doc = "period in which a group's leader fetches work"},
     {U32("system.decode_lag_steps", system.decode_lag_steps, UNIT_NONE), .fallback = "2",
      FROM(0, 1000),
-     .source = "from the paper's oracle at low load: second token 3.5 steps after the first (100 ms "
-               "of 29.4 for the 660B, 35 of 10.1 for the 27B), of which half a step waits for the "
-               "boundary and one is its own",
+     .source =
+         "from the paper's oracle at low load: second token 3.5 steps after the first (100 ms "
+         "of 29.4 for the 660B, 35 of 10.1 for the 27B), of which half a step waits for the "
+         "boundary and one is its own",
      .doc = "decode steps that a sequence joining a running batch waits for"},
     {NUMBER("system.message_latency_s", system.message_latency_s, UNIT_S), .fallback = "20us",
      FROM(0, 1e6), USUAL(0, 0.1), .source = "assumed: one control message in a data centre",

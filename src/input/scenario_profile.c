@@ -61,8 +61,8 @@ static int check(const struct json_file *f, struct err *err)
             i++;
         }
         if (i == sizeof(known) / sizeof(known[0])) {
-            return json_file_error(
-                f, name, err, "unknown key, expected schema, name, source, fit or scenario");
+            return json_file_error(f, name, err,
+                                   "unknown key, expected schema, name, source, fit or scenario");
         }
     }
     if (!json_is_object(json_object_get(f->root, "scenario"))) {

@@ -18,7 +18,7 @@ struct scenario_reading {
     const char *source; /* the scenario's path */
     const char *text;   /* its text, for places */
     size_t size;
-    const char *above; /* NULL, or the member of the text below which the keys stand */
+    const char *above;             /* NULL, or the member of the text below which the keys stand */
     struct scenario_value *values; /* one per row of scenario_keys */
     struct scenario sc;
     struct scenario_notes notes;

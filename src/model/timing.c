@@ -179,8 +179,8 @@ double timing_decode_gpu_ns(const struct timing_model *tm, double batch, double 
     struct card_params p = card_count_params(&tm->card);
     double gemm_s = hypot(2 * linear_params(tm, &p) * batch / (gemm_peak(tm) * tm->gpu.mfu_gemm),
                           linear_bytes(tm, &p) / hbm_rate(tm));
-    return to_ns(gemm_s / tm->config.decode_efficiency + decode_attention_s(tm, batch, context_tok) +
-                 tm->config.decode_sequence_s * batch);
+    return to_ns(gemm_s / tm->config.decode_efficiency +
+                 decode_attention_s(tm, batch, context_tok) + tm->config.decode_sequence_s * batch);
 }
 
 /* Dispatch and combine of one GPU's share: latency per MoE layer, and bytes once they leave NVLink.

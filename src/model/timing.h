@@ -38,9 +38,9 @@ struct timing_config {
     double attention_efficiency; /* scales every prefill attention MFU; 1 = the profile's kernels */
     double linear_efficiency;    /* scales every prefill GEMM MFU; 1 = the profile's kernels */
     double decode_efficiency;    /* scales HBM efficiency and MFU of a decode step */
-    double forward_fixed_s;      /* floor of a forward: the host's launches, overlapped by the GPU */
-    double decode_fixed_s;       /* per decode step: launch, sampling */
-    double decode_sequence_s;    /* per sequence of the fullest GPU and decode step: the host's work
+    double forward_fixed_s;   /* floor of a forward: the host's launches, overlapped by the GPU */
+    double decode_fixed_s;    /* per decode step: launch, sampling */
+    double decode_sequence_s; /* per sequence of the fullest GPU and decode step: the host's work
                                     on it (sampling, detokenising, block tables, sending out) */
     double decode_collective_local_s;  /* per MoE layer and decode step: latency of dispatch +
                                           combine  in an EP group inside one NVLink domain... */

@@ -78,8 +78,8 @@ static void settings_done(struct settings *s)
     free(s->texts);
 }
 
-static int residual(const struct fitting *f, const struct fit_row *row,
-                    const struct run_outcome *o, double *ret)
+static int residual(const struct fitting *f, const struct fit_row *row, const struct run_outcome *o,
+                    double *ret)
 {
     const struct target *t = row->target;
     double ours;

@@ -28,8 +28,8 @@ struct calibrate_constant {
     size_t n_keys;
     const char *reading; /* what it means physically */
     double value;
-    double min, max;     /* where it makes sense; a fit that leaves them fails */
-    double log_std;      /* standard deviation of ln value */
+    double min, max; /* where it makes sense; a fit that leaves them fails */
+    double log_std;  /* standard deviation of ln value */
 };
 
 struct calibrate_fit {

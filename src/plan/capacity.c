@@ -82,8 +82,8 @@ static int run_round(struct search *s, const unsigned *steps, unsigned n)
     int rc = outcomes ? 0 : err_nomem(s->err);
     for (unsigned i = 0; rc == 0 && i < n; i++) {
         rc = attempt_init(s, &s->attempts[i], steps[i]);
-        jobs[i] = (struct run_job){s->base->scenario, s->attempts[i].sets,
-                                   s->base->n_sets + OWN_SETS};
+        jobs[i] =
+            (struct run_job){s->base->scenario, s->attempts[i].sets, s->base->n_sets + OWN_SETS};
     }
     rc = rc ? rc : runs_execute(jobs, n, &s->options->runs, outcomes, s->err);
     for (unsigned i = 0; rc == 0 && i < n; i++) {

@@ -9,15 +9,15 @@
 #include "plan/runs.h"
 
 struct capacity_options {
-    double step_aps; /* resolution; the answer is a multiple of it */
+    double step_aps;            /* resolution; the answer is a multiple of it */
     double first_aps, most_aps; /* where the search starts, and ends whatever it finds */
-    double span_s;   /* of arrivals in every run */
+    double span_s;              /* of arrivals in every run */
     struct runs_options runs;
 };
 
 struct capacity {
-    double aps;        /* the largest load found to meet the SLO; 0: not even one step does */
-    bool at_most;      /* most_aps itself meets it */
+    double aps;   /* the largest load found to meet the SLO; 0: not even one step does */
+    bool at_most; /* most_aps itself meets it */
     unsigned n_runs;
     struct run_steady steady; /* at aps */
 };

@@ -142,12 +142,12 @@ static void compute(struct paper_row *row)
 static void search(struct paper_row *row, const struct paper_options *options)
 {
     const struct target *t = row->target;
-    const struct capacity_options co = {.step_aps = CAPACITY_STEP,
-                                        .first_aps = CAPACITY_FIRST,
-                                        .most_aps = CAPACITY_MOST,
-                                        .span_s = ARRIVALS_S,
-                                        .runs = {.workers = options->runs.workers,
-                                                 .interrupted = options->runs.interrupted}};
+    const struct capacity_options co = {
+        .step_aps = CAPACITY_STEP,
+        .first_aps = CAPACITY_FIRST,
+        .most_aps = CAPACITY_MOST,
+        .span_s = ARRIVALS_S,
+        .runs = {.workers = options->runs.workers, .interrupted = options->runs.interrupted}};
     const struct run_job base = {t->scenario, (const char *const *)t->sets, t->n_sets};
     struct capacity found = {0};
     if (options->searching) {
@@ -239,7 +239,8 @@ static int run_rows(struct paper_report *report, const struct paper_options *opt
     struct paper_run *runs = calloc(most + 1, sizeof(*runs));
     struct run_job *jobs = calloc(most + 1, sizeof(*jobs));
     struct run_outcome *outcomes = calloc(most + 1, sizeof(*outcomes));
-    int rc = runs && jobs && outcomes && plan_runs(report, runs, jobs, &n) == 0 ? 0 : err_nomem(err);
+    int rc =
+        runs && jobs && outcomes && plan_runs(report, runs, jobs, &n) == 0 ? 0 : err_nomem(err);
     rc = rc ? rc : runs_execute(jobs, n, &options->runs, outcomes, err);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         add_outcome(&report->rows[runs[i].row], &outcomes[i]);

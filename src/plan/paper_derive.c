@@ -18,8 +18,8 @@ static bool differs_only_in(const struct paper_row *a, const struct paper_row *b
                             const char *const *paths)
 {
     static const char *const all[] = {
-        "cluster.prefill_nodes", "cluster.decode_nodes", "system.preset",
-        "workload.max_len_tok",  "workload.agents",      "workload.append_scale",
+        "cluster.prefill_nodes",    "cluster.decode_nodes", "system.preset",
+        "workload.max_len_tok",     "workload.agents",      "workload.append_scale",
         "workload.generation_scale"};
     if (!a->target || !b->target || strcmp(a->experiment, b->experiment) != 0 ||
         strcmp(a->target->scenario, b->target->scenario) != 0 ||
@@ -77,8 +77,8 @@ static struct paper_row *derived(struct paper_report *r, const char *experiment,
 static int add_speed_ups(struct paper_report *r, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        bool dual = is_jct(&r->rows[i], "fig7", "dualpath") ||
-                    is_jct(&r->rows[i], "fig8", "dualpath");
+        bool dual =
+            is_jct(&r->rows[i], "fig7", "dualpath") || is_jct(&r->rows[i], "fig8", "dualpath");
         const struct paper_row *basic = dual ? with_preset(r, n, i, "basic") : NULL;
         if (!basic) {
             continue;
@@ -117,8 +117,8 @@ static int add_reductions(struct paper_report *r, size_t n)
             }
         }
         if (cells > 0) {
-            struct paper_row *row = derived(r, "ablation", "ds660b", "jct_change_pct",
-                                            steps[s].published, sum / cells);
+            struct paper_row *row =
+                derived(r, "ablation", "ds660b", "jct_change_pct", steps[s].published, sum / cells);
             if (!row) {
                 return -ENOMEM;
             }
@@ -179,9 +179,8 @@ static int add_scale(struct paper_report *r, size_t n)
     if (!small || !large) {
         return 0;
     }
-    struct paper_row *row =
-        derived(r, "scale", "ds660b", "jct_ratio", large->published / small->published,
-                large->ours / small->ours);
+    struct paper_row *row = derived(r, "scale", "ds660b", "jct_ratio",
+                                    large->published / small->published, large->ours / small->ours);
     if (row) {
         snprintf(row->cell, sizeof(row->cell), "48P96D with 49152 agents / 2P4D with 2048");
     }

@@ -104,8 +104,8 @@ int paper_write_text(const struct paper_report *report, FILE *out)
         if (seen_before(report, i)) {
             continue;
         }
-        fprintf(out, "%s\n  %-9s %-62s %-24s %10s %10s %9s\n", experiment, "model", "cell", "metric",
-                "published", "ours", "error");
+        fprintf(out, "%s\n  %-9s %-62s %-24s %10s %10s %9s\n", experiment, "model", "cell",
+                "metric", "published", "ours", "error");
         for (size_t k = i; k < report->n_rows; k++) {
             if (strcmp(report->rows[k].experiment, experiment) == 0) {
                 write_row(&report->rows[k], out);
@@ -135,8 +135,7 @@ static json_t *cell_json(const struct paper_row *row)
         char *end = NULL;
         double number = value ? strtod(value, &end) : 0;
         if (value) {
-            json_object_set_new(cell, parts[i].name,
-                                *end ? json_string(value) : json_real(number));
+            json_object_set_new(cell, parts[i].name, *end ? json_string(value) : json_real(number));
         }
     }
     if (row->target && row->target->scenario[0]) {
@@ -171,13 +170,13 @@ int paper_write_json(const struct paper_report *report, FILE *out)
     }
     for (size_t i = 0; i < report->n_bars; i++) {
         const struct paper_bar *b = &report->bars[i];
-        json_array_append_new(list, json_pack("{s:s, s:{s:s}, s:s, s:f, s:f, s:b}", "experiment",
-                                              "bar", "cell", "what", b->what, "metric", "error",
-                                              "ours", b->value, "limit", b->limit, "holds",
-                                              b->holds));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:{s:s}, s:s, s:f, s:f, s:b}", "experiment", "bar",
+                                        "cell", "what", b->what, "metric", "error", "ours",
+                                        b->value, "limit", b->limit, "holds", b->holds));
     }
-    int rc = list ? json_dumpf(list, out, JSON_SORT_KEYS | JSON_INDENT(1) | JSON_REAL_PRECISION(9))
-                  : -1;
+    int rc =
+        list ? json_dumpf(list, out, JSON_SORT_KEYS | JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : -1;
     json_decref(list);
     fprintf(out, "\n");
     return rc || ferror(out) ? -EIO : 0;

@@ -3,9 +3,9 @@
 
 #include <math.h>
 
-#define WINDOW_S   150.0
-#define BACK_S     1800.0
-#define SAME_FRAC  0.05
+#define WINDOW_S  150.0
+#define BACK_S    1800.0
+#define SAME_FRAC 0.05
 
 static double at_s(const struct metrics *m, uint32_t i)
 {
@@ -69,9 +69,10 @@ void run_steady_find(const struct metrics *m, struct run_steady *ret)
 
 size_t run_points(const struct metrics *m, struct run_point *ret_points)
 {
-    uint32_t step = (m->n_samples - 1 + RUNS_MAX_POINTS - 1) / RUNS_MAX_POINTS;
+    uint32_t last = m->n_samples - 1, step = (last + RUNS_MAX_POINTS - 1) / RUNS_MAX_POINTS;
     size_t n = 0;
-    for (uint32_t a = 0, b = step; step > 0 && b < m->n_samples; a = b, b += step) {
+    for (uint32_t a = 0, b; a < last; a = b) {
+        b = a + step < last ? a + step : last;
         const struct metrics_sample *s = &m->samples[a], *t = &m->samples[b];
         double span_s = (double)(t->t_ns - s->t_ns) * 1e-9;
         if (span_s <= 0) {

@@ -137,7 +137,8 @@ static void receive(struct runner *p, struct worker *w)
     struct run_outcome *o = &p->outcomes[w->task->job];
     char spare;
     bool full = w->got == sizeof(*o);
-    ssize_t n = full ? read(w->fd, &spare, 1) : read(w->fd, (char *)o + w->got, sizeof(*o) - w->got);
+    ssize_t n =
+        full ? read(w->fd, &spare, 1) : read(w->fd, (char *)o + w->got, sizeof(*o) - w->got);
     if (n > 0 && !full) {
         w->got += (size_t)n;
     } else if (n == 0 || (n < 0 && errno != EINTR)) {

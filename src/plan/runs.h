@@ -52,8 +52,8 @@ struct run_outcome {
 };
 
 struct runs_options {
-    unsigned workers; /* processes at a time, >= 1 */
-    const atomic_bool *interrupted;                      /* NULL, or set by a signal handler */
+    unsigned workers;                                     /* processes at a time, >= 1 */
+    const atomic_bool *interrupted;                       /* NULL, or set by a signal handler */
     void (*progress)(void *arg, size_t done, size_t all); /* NULL, or after every run */
     void *progress_arg;
 };

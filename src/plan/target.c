@@ -177,8 +177,8 @@ static int value_at(const char *metric, const struct run_outcome *o, double *ret
         *ret = mean_between(o, offsetof(struct run_point, attention_max_avg), last * (at - 5),
                             last * at);
     } else if (strncmp(metric, "snic_max_avg", n) == 0) {
-        *ret = mean_between(o, offsetof(struct run_point, snic_max_avg), last * (at - 5),
-                            last * at);
+        *ret =
+            mean_between(o, offsetof(struct run_point, snic_max_avg), last * (at - 5), last * at);
     } else if (strncmp(metric, "agents", n) == 0) {
         *ret = agents_at(o, at);
     } else if (strncmp(metric, "prompt_tok_per_s", n) == 0) {

@@ -30,7 +30,7 @@
 struct sim_compute_config {
     uint32_t prefill_groups, prefill_group_gpus;
     uint32_t decode_groups, decode_group_gpus;
-    uint32_t stage_layers; /* layers per stage of a forward, >= 1 */
+    uint32_t stage_layers;     /* layers per stage of a forward, >= 1 */
     uint32_t decode_lag_steps; /* steps that a joining sequence waits beyond the next boundary */
 };
 
