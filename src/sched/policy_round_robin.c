@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The ablation "without scheduling": engines in turn, nodes alternating, whatever their load. */
+/*
+ * The ablation "without scheduling": engines in turn, nodes alternating, whichever is less loaded. A
+ * request waits for its engine's turn to have room (prefill: beta; decode: HBM), and those behind it
+ * with it: the published Basic waits in the scheduler, not for buffers.
+ */
 #include "sched/policy.h"
 
 /* Tickets go to the nodes of a kind in turn, and within a node to its engines in turn. */
