@@ -44,9 +44,9 @@ static double mean(double from, double to, double n)
     return n > 0 ? (to - from) / n : 0;
 }
 
-void run_steady_find(const struct metrics *m, struct run_steady *ret)
+void run_steady_find(const struct metrics *m, uint64_t last_arrival_ns, struct run_steady *ret)
 {
-    double last_s = (double)m->last_arrival_ns * 1e-9;
+    double last_s = (double)last_arrival_ns * 1e-9;
     double start_s = warm_up_end_s(m, last_s);
     bool reached = start_s >= 0;
     uint32_t a = sample_from(m, reached ? start_s : last_s / 2), b = sample_from(m, last_s);

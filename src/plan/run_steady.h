@@ -7,7 +7,7 @@
 #include "report/metrics.h"
 
 /* Finds the end of the warm-up and the means after it. */
-void run_steady_find(const struct metrics *m, struct run_steady *ret);
+void run_steady_find(const struct metrics *m, uint64_t last_arrival_ns, struct run_steady *ret);
 
 /* Fills at most RUNS_MAX_POINTS points; returns their number. */
 size_t run_points(const struct metrics *m, struct run_point *ret_points);

@@ -48,9 +48,10 @@ static void simulate(const struct scenario *sc, struct run_outcome *o)
     }
     if (simulation_run(s, &o->result, &o->err) == 0) {
         if (sc->workload.arrival != ARRIVAL_OFFLINE) {
-            run_steady_find(&s->metrics, &o->steady);
+            run_steady_find(&s->recorder.metrics, recorder_last_arrival_ns(s->workload),
+                            &o->steady);
         }
-        o->n_points = run_points(&s->metrics, o->points);
+        o->n_points = run_points(&s->recorder.metrics, o->points);
     }
     simulation_free(s);
 }
