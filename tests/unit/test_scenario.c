@@ -136,6 +136,7 @@ static void other_value(const struct scenario_key *k, char *buf, size_t size)
         const char *path, *value;
     } special[] = {
         {"schema", "dualpath/scenario/1"},
+        {"profile", "ds27b-paper"},
         {"description", "text"},
         {"model.base", "qwen2.5-32b"},
         {"cluster.gpu.base", "h20"},
