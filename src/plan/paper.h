@@ -28,6 +28,7 @@ struct paper_bar {
     char what[128];
     double value, limit; /* holds while |value| <= limit */
     bool holds;
+    bool explained; /* scenarios/paper/README.md says why it does not hold */
 };
 
 struct paper_report {
