@@ -2,6 +2,7 @@
 #include "base/loop.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/hash.h"
@@ -110,6 +111,13 @@ void loop_arm(struct loop *l, struct loop_timer *t, uint64_t when_ns)
     } else {
         sift_down(l, t->heap_index, e);
     }
+}
+
+uint64_t loop_after_ns(const struct loop *l, double ns)
+{
+    double most = 9e18 - (double)l->now_ns; /* 285 years: within the range of the clock */
+    ns = ns > 0 ? ceil(ns) : 0;
+    return l->now_ns + (uint64_t)(ns < most ? ns : most);
 }
 
 void loop_disarm(struct loop *l, struct loop_timer *t)

@@ -93,6 +93,9 @@ static inline bool loop_armed(const struct loop_timer *t)
 void loop_arm(struct loop *l, struct loop_timer *t, uint64_t when_ns);
 void loop_disarm(struct loop *l, struct loop_timer *t);
 
+/* now + ns (rounded up), or a time beyond every run when that is too far to count. */
+uint64_t loop_after_ns(const struct loop *l, double ns);
+
 /* Runs t->fire from the loop, at the current time, after this callback has returned. */
 static inline void loop_post(struct loop *l, struct loop_timer *t)
 {

@@ -52,7 +52,9 @@ int units_parse(enum unit_kind kind, const char *text, double *ret_value)
     char *end;
     /* strtod() also takes "inf", "nan" and hexadecimal, which are no quantities. */
     const char *start = text + strspn(text, " \t");
-    if (strcspn(start, "xXnN") < strspn(start, "+-0123456789.eExXnN")) {
+    const char *digits = start + strspn(start, "+-");
+    if (!strchr("0123456789.", *digits) || *digits == '\0' || digits[strspn(digits, "0")] == 'x' ||
+        digits[strspn(digits, "0")] == 'X') {
         return -EINVAL;
     }
     double value = strtod(start, &end);

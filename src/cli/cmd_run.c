@@ -9,6 +9,7 @@
 
 #include "cli/cli_args.h"
 #include "cli/commands.h"
+#include "cli/machine_profile.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/run_real.h"
@@ -30,6 +31,9 @@ static const char help[] =
     "  --set PATH=VALUE     sets a key of the scenario (system.preset=basic, "
     "cluster.snic_Bps=800Gb/s);\n"
     "                       may be given many times, the last one wins\n"
+    "  --machine FILE.json  what this machine has, from 'dualpath probe -o': stronger than the "
+    "scenario,\n"
+    "                       weaker than --set\n"
     "  --seed N             seed of every random stream (default: the scenario's)\n"
     "  --tie-seed N         another order of events at equal times; totals do not change\n"
     "  --format FORMAT      text (default) or json\n"
@@ -67,6 +71,7 @@ struct run_args {
     char *owned_sets[3]; /* --seed, --tie-seed and --replay as settings */
     size_t n_owned;
     enum cli_format format;
+    const char *machine;
     const char *output, *requests, *series, *decisions, *trace;
     bool explain, help;
     bool real;
@@ -98,6 +103,7 @@ enum {
     OPT_JOIN_FILE,
     OPT_LISTEN,
     OPT_WAIT,
+    OPT_MACHINE,
 };
 
 static const struct option run_options[] = {
@@ -117,6 +123,7 @@ static const struct option run_options[] = {
     {"join-file", required_argument, NULL, OPT_JOIN_FILE},
     {"listen", required_argument, NULL, OPT_LISTEN},
     {"wait", required_argument, NULL, OPT_WAIT},
+    {"machine", required_argument, NULL, OPT_MACHINE},
     {NULL, 0, NULL, 0},
 };
 
@@ -206,6 +213,9 @@ static int parse_option(struct run_args *a, int option, const char *value, struc
         return set_replay(a, value, err);
     case OPT_EXPLAIN:
         a->explain = true;
+        return 0;
+    case OPT_MACHINE:
+        a->machine = value;
         return 0;
     case OPT_BACKEND:
         return set_backend(a, value, err);
@@ -391,13 +401,33 @@ static int run(const struct run_args *a, const struct scenario *sc, struct run_o
     return rc ? fail(&err, rc) : EXIT_OK;
 }
 
+/* The settings of --machine, then those of --set, which so win. */
+static int read_scenario(const struct run_args *a, struct scenario *ret,
+                         struct scenario_notes *notes, struct err *err)
+{
+    struct machine_profile machine = {0};
+    int rc = a->machine ? machine_profile_read(a->machine, &machine, err) : 0;
+    size_t n = machine.n + a->n_sets;
+    const char **sets = rc == 0 ? calloc(n + 1, sizeof(*sets)) : NULL;
+    if (rc == 0 && !sets) {
+        rc = err_nomem(err);
+    }
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        sets[i] = i < machine.n ? machine.sets[i] : a->sets[i - machine.n];
+    }
+    rc = rc ? rc : scenario_read(a->scenario, sets, n, ret, notes, err);
+    free(sets);
+    machine_profile_done(&machine);
+    return rc;
+}
+
 static int read_and_run(const struct run_args *a)
 {
     struct err err = ERR_INIT;
     struct scenario sc;
     struct scenario_notes notes;
     struct run_outputs outputs;
-    if (scenario_read(a->scenario, a->sets, a->n_sets, &sc, &notes, &err)) {
+    if (read_scenario(a, &sc, &notes, &err)) {
         return cli_bad_input(&err);
     }
     print_warnings(&notes);

@@ -10,6 +10,8 @@ const struct command cli_commands[] = {
     {"paper", "the published results of the DualPath paper beside ours", cmd_paper},
     {"calibrate", "fits the constants of the time model to published or measured figures",
      cmd_calibrate},
+    {"compare", "two results side by side, figure by figure", cmd_compare},
+    {"probe", "measures this machine and writes a profile for the simulator", cmd_probe},
     {"bounds", "the P/D ratios at which only the storage NICs limit", cmd_bounds},
     {"list", "shipped models, GPUs, storage profiles and scenarios", cmd_list},
     {"trace", "inspects and validates request traces", cmd_trace},

@@ -9,8 +9,10 @@ extern const struct command cli_commands[];
 
 int cmd_calibrate(int argc, char **argv);
 int cmd_bounds(int argc, char **argv);
+int cmd_compare(int argc, char **argv);
 int cmd_list(int argc, char **argv);
 int cmd_paper(int argc, char **argv);
+int cmd_probe(int argc, char **argv);
 int cmd_qos(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 

@@ -15,7 +15,7 @@ static bool pieces_add_up(const struct dp_op *op)
 
 static bool op_is_sound(const struct dp_op *op)
 {
-    if (op->in_flight || !op->done || op->part_bytes == 0 || op->parts_total == 0 ||
+    if (op->in_flight || op->waiting || !op->done || op->part_bytes == 0 || op->parts_total == 0 ||
         op->parts_ready > op->parts_total || op->traffic_class >= DP_N_CLASSES ||
         !pieces_add_up(op)) {
         return false;

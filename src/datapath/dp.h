@@ -117,8 +117,7 @@ struct dp {
     const struct dp_ops *ops;
     struct dp_account accounts[DP_N_CLASSES];
     uint64_t n_in_flight;
-    bool waiting, cancelled; /* of dp_submit_or_wait(): in line; to end when its turn comes */
-    struct list blocked;     /* ops of dp_submit_or_wait() that found the backend full, in order */
+    struct list blocked; /* ops of dp_submit_or_wait() that found the backend full, in order */
 };
 
 /* Backends call it when they set themselves up. */

@@ -64,6 +64,8 @@ static const struct json_field card_fields[] = {
     CARD(experts_per_tok),
     CARD(n_shared_experts),
     CARD(expert_width),
+    CARD(expert_groups),
+    CARD(expert_groups_per_tok),
     CARD(dense_width),
     {.key = "max_context_tok",
      .type = FIELD_U64,

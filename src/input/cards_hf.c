@@ -54,6 +54,8 @@
          .max = 1 << 24},                                                                          \
         SIZE_FIELD("n_routed_experts", n_experts, true),                                           \
         SIZE_FIELD("num_experts_per_tok", experts_per_tok, true),                                  \
+        U32_FIELD("n_group", expert_groups, false),                                                \
+        U32_FIELD("topk_group", expert_groups_per_tok, false),                                     \
         SIZE_FIELD("moe_intermediate_size", expert_width, true),                                   \
         U32_FIELD("n_shared_experts", n_shared_experts, true),                                     \
         U32_FIELD("first_k_dense_replace", n_dense_layers, true),                                  \

@@ -91,6 +91,12 @@ static int check_experts(const struct card_source *src, const struct model_card 
                               err, "found %u, expected at most the %u experts there are",
                               card->experts_per_tok, card->n_experts);
     }
+    if (ret == 0 && card->expert_groups_per_tok > card->expert_groups) {
+        ret = json_fields_error(
+            src->file, key_of(src, offsetof(struct model_card, expert_groups_per_tok)), err,
+            "found %u, expected at most the %u groups of experts there are",
+            card->expert_groups_per_tok, card->expert_groups);
+    }
     return ret;
 }
 

@@ -19,6 +19,9 @@ enum scheduler_kind { SCHEDULER_ADAPTIVE, SCHEDULER_ROUND_ROBIN };
 enum path_policy { PATH_SHORTER_QUEUE, PATH_PREFILL, PATH_DECODE, PATH_ROUND_ROBIN };
 enum fidelity { FIDELITY_AUTO, FIDELITY_LAYER };
 enum fetch_kind { FETCH_AT_FORWARD, FETCH_PERIODIC };
+enum qos_mode { QOS_SPEC, QOS_LOW_ONLY, QOS_NONE };
+enum qos_other { QOS_OTHER_SAME, QOS_OTHER_SPEC, QOS_OTHER_LOW_ONLY, QOS_OTHER_NONE };
+enum submit_kind { SUBMIT_RDMA_BATCHED, SUBMIT_RDMA, SUBMIT_CUDA_MEMCPY };
 enum arrival_kind { ARRIVAL_OFFLINE, ARRIVAL_POISSON, ARRIVAL_RECORDED };
 
 struct storage_profile {
@@ -58,6 +61,13 @@ struct scenario_system {
     double message_latency_s;  /* control plane, one way */
     double scheduler_cost_s; /* central scheduler's work per assignment, charged in virtual time */
     double transfer_latency_s; /* RDMA post to completion, beyond the bytes' own time */
+    enum qos_mode qos;         /* at the NIC's port... */
+    enum qos_other qos_switch, qos_loopback; /* ...at the switch's egress, and in loopback */
+    double kv_queue_pairs;                   /* of a KV transfer */
+    enum submit_kind submit;
+    double submit_rdma_s, submit_batched_s, submit_doorbell_s, submit_cuda_s; /* each */
+    uint32_t submit_batch;                    /* work requests per doorbell */
+    uint32_t submit_threads;                  /* per GPU */
     uint32_t prefill_ep_gpus, decode_ep_gpus; /* EP group sizes in GPUs; 1 = no expert parallelism;
                                                * written as 0 = chosen by scenario_read() */
     uint32_t block_tok;                       /* tokens per KV block */

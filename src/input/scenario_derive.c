@@ -29,7 +29,13 @@ uint64_t scenario_beta_tok(const struct scenario *sc)
     double busy_ns =
         attention + timing_linear_ns(&tm, new_tok) + timing_experts_ns(&tm, new_tok * gpus, gpus);
     double requests = fmax(quota_ns / attention, 1);
-    double ns = timing_forward_ns(&tm, requests * busy_ns) / requests;
+    double ns =
+        (timing_forward_fixed_ns(&tm) + timing_forward_ns(&tm, requests * busy_ns)) / requests;
+    if (sc->timing.free_compute) {
+        /* What is left to hold a GPU up is its NIC. */
+        ns = context * sc->model.n_layers * sc->model.kv_bytes_per_tok_layer /
+             sc->cluster.cnic_Bps * 1e9;
+    }
     return whole(fmax(sc->system.beta_s * 1e9 * context / ns, 1));
 }
 

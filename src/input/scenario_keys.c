@@ -32,6 +32,9 @@ static const char *const fidelity_words[] = {"auto", "layer", NULL};
 static const char *const transport_words[] = {"tcp", NULL};
 static const char *const compute_words[] = {"cpu", NULL};
 static const char *const fetch_words[] = {"at_forward", "periodic", NULL};
+static const char *const qos_words[] = {"spec", "low_only", "none", NULL};
+static const char *const qos_other_words[] = {"same", "spec", "low_only", "none", NULL};
+static const char *const submit_words[] = {"rdma_batched", "rdma", "cuda_memcpy", NULL};
 static const char *const arrival_words[] = {"offline", "poisson", "recorded", NULL};
 
 const char *const scenario_preset_keys[PRESET_N_KEYS] = {
@@ -106,6 +109,10 @@ const struct scenario_key scenario_keys[] = {
      .doc = "experts every token visits"},
     {U32("model.expert_width", model.expert_width, UNIT_NONE), CARD, FROM(0, 1e7),
      .doc = "FFN width of an expert"},
+    {U32("model.expert_groups", model.expert_groups, UNIT_NONE), CARD, FROM(0, 1e6),
+     .doc = "groups that the experts are in; 0 = none"},
+    {U32("model.expert_groups_per_tok", model.expert_groups_per_tok, UNIT_NONE), CARD, FROM(0, 1e6),
+     .doc = "groups that a token's experts come from; 0 = any"},
     {U32("model.dense_width", model.dense_width, UNIT_NONE), CARD, FROM(0, 1e7),
      .doc = "FFN width of dense layers"},
     {U32("model.vocab", model.vocab, UNIT_NONE), CARD, FROM(0, 1e8), .doc = "vocabulary"},
@@ -139,6 +146,8 @@ const struct scenario_key scenario_keys[] = {
      .doc = "factor on the HBM efficiency and MFU of a decode step"},
     {NUMBER("timing.forward_fixed_s", timing.forward_fixed_s, UNIT_S), TIMING, FROM(0, 1e6),
      USUAL(0, 2), .doc = "fixed cost of a prefill forward"},
+    {NUMBER("timing.forward_floor_s", timing.forward_floor_s, UNIT_S), TIMING, FROM(0, 1e6),
+     USUAL(0, 2), .doc = "launching a prefill forward's kernels, overlapped with them"},
     {NUMBER("timing.decode_fixed_s", timing.decode_fixed_s, UNIT_S), TIMING, FROM(0, 1e6),
      USUAL(0, 1), .doc = "fixed cost of a decode step"},
 
@@ -151,12 +160,17 @@ const struct scenario_key scenario_keys[] = {
      .doc = "decode: latency of an MoE layer's exchange over the NICs"},
     {NUMBER("timing.decode_comm_exposed_frac", timing.decode_comm_exposed_frac, UNIT_NONE), TIMING,
      FROM(0, 1), .doc = "decode: share of the exchange's bytes that no computation hides"},
+    {NUMBER("timing.prefill_comm_exposed_frac", timing.prefill_comm_exposed_frac, UNIT_NONE),
+     TIMING, FROM(0, 1),
+     .doc = "prefill: share of what KV traffic delays the exchange by that nothing hides"},
+    {BOOL("timing.free_compute", timing.free_compute), TIMING,
+     .doc = "forwards and decode steps take no time: a run shows the transfers alone"},
 
     {U32("cluster.prefill_nodes", cluster.prefill_nodes, UNIT_NONE), .fallback = "1", FROM(1, 1e6),
      .source = "smallest cluster, 1P1D", .doc = "nodes that prefill"},
     {U32("cluster.decode_nodes", cluster.decode_nodes, UNIT_NONE), .fallback = "1", FROM(1, 1e6),
      .source = "smallest cluster, 1P1D", .doc = "nodes that decode"},
-    {U32("cluster.gpus_per_node", cluster.gpus_per_node, UNIT_NONE), .fallback = "8", FROM(1, 1024),
+    {U32("cluster.gpus_per_node", cluster.gpus_per_node, UNIT_NONE), .fallback = "8", FROM(1, 16),
      .source = "the DualPath paper's nodes (arXiv 2602.21548): 8 Hopper GPUs, each with a CNIC",
      .doc = "GPUs of a node, each an engine with a compute NIC of its own"},
     {.path = "cluster.gpu.base",
@@ -292,6 +306,39 @@ const struct scenario_key scenario_keys[] = {
     {NUMBER("system.transfer_latency_s", system.transfer_latency_s, UNIT_S), .fallback = "2us",
      FROM(0, 1e6), USUAL(0, 0.01), .source = "assumed: RDMA write, post to completion",
      .doc = "of one transfer, beyond the time of its bytes"},
+    {ENUM("system.qos", system.qos, qos_words), .fallback = "spec",
+     .source = "the paper's virtual-lane tables, arbitrated as specified",
+     .doc = "isolation of inference from KV at a NIC's port: low_only: firmware without the high "
+            "limit; none: fair per queue pair"},
+    {ENUM("system.qos_switch", system.qos_switch, qos_other_words), .fallback = "same",
+     .source = "one configuration for the fabric", .doc = "the same at the switch's egress ports"},
+    {ENUM("system.qos_loopback", system.qos_loopback, qos_other_words), .fallback = "same",
+     .source = "assumed: the paper relies on it; loopback does not pass the port's arbiter",
+     .doc = "the same for copies within a node"},
+    {NUMBER("system.kv_queue_pairs", system.kv_queue_pairs, UNIT_NONE), .fallback = "4",
+     ABOVE_0(1e4),
+     .source = "assumed; inference has 24 per peer in a prefill, 1 per busy expert in a decode",
+     .doc = "qos none: queue pairs of a KV transfer"},
+    {ENUM("system.submit", system.submit, submit_words), .fallback = "rdma_batched",
+     .source = "the paper batches doorbells",
+     .doc = "how copies are submitted; cuda_memcpy: those within a node, past the NIC"},
+    {NUMBER("system.submit_rdma_s", system.submit_rdma_s, UNIT_S), .fallback = "1us", FROM(0, 1),
+     USUAL(0, 1e-3), .source = "the paper: about 1 us to submit an RDMA write",
+     .doc = "rdma: submission of one work request"},
+    {NUMBER("system.submit_batched_s", system.submit_batched_s, UNIT_S), .fallback = "0.045us",
+     FROM(0, 1), USUAL(0, 1e-3), .source = "assumed: 30-60 ns to write a work request",
+     .doc = "rdma_batched: submission of one work request, the doorbell apart"},
+    {NUMBER("system.submit_doorbell_s", system.submit_doorbell_s, UNIT_S), .fallback = "0.25us",
+     FROM(0, 1), USUAL(0, 1e-3), .source = "assumed: 0.2-0.3 us per doorbell",
+     .doc = "rdma_batched: one doorbell"},
+    {U32("system.submit_batch", system.submit_batch, UNIT_NONE), .fallback = "16", FROM(1, 1e6),
+     .source = "assumed; unpublished", .doc = "rdma_batched: work requests per doorbell"},
+    {NUMBER("system.submit_cuda_s", system.submit_cuda_s, UNIT_S), .fallback = "6us", FROM(0, 1),
+     USUAL(0, 1e-3), .source = "the paper: 5-7 us for a cudaMemcpyAsync",
+     .doc = "cuda_memcpy: submission of one copy"},
+    {U32("system.submit_threads", system.submit_threads, UNIT_NONE), .fallback = "1", FROM(1, 1024),
+     .source = "assumed: one thread per engine",
+     .doc = "threads that submit the copies of one GPU's NIC"},
     {U32("system.prefill_ep_gpus", system.prefill_ep_gpus, UNIT_NONE), .fallback = "0",
      FROM(0, 1e9), .source = "unpublished; 16 GPUs where the cluster has them, 1 without experts",
      .doc = "GPUs of a prefill expert-parallel group; 0 = automatic"},

@@ -27,7 +27,9 @@ struct model_card {
     uint32_t indexer_heads, indexer_dim, sparse_topk;                    /* DSA */
     uint32_t n_window_layers, window_tok;                                /* sliding-window layers */
     uint32_t n_experts, experts_per_tok, n_shared_experts, expert_width; /* 0 for a dense model */
-    uint32_t dense_width; /* FFN width of dense layers */
+    uint32_t expert_groups, expert_groups_per_tok; /* a token's experts come from so many of the
+                                                      groups; 0 = from anywhere */
+    uint32_t dense_width;                          /* FFN width of dense layers */
     uint32_t vocab;
     bool tied_embeddings;               /* LM head and embedding table are one matrix */
     double total_params, active_params; /* parameters, LM head included */

@@ -2,7 +2,8 @@
 #include "model/timing.h"
 
 #include <math.h>
-#include <stdbool.h>
+
+#include "model/collectives.h"
 
 /* Embedding and LM head are kept in BF16 by the FP8 and MXFP4 checkpoints (DeepSeek-V3, gpt-oss).
  */
@@ -10,10 +11,6 @@
 
 /* BF16 latent and rope key, as the dense MLA decode kernels read them. */
 #define MLA_DECODE_BYTES 2.0
-
-/* FP8 vector with one FP32 scale per 128 values, and a BF16 vector: 7,392 and 14,336 B at 7168. */
-#define DISPATCH_BYTES_PER_VALUE (1.0 + 4.0 / 128)
-#define COMBINE_BYTES_PER_VALUE  2.0
 
 struct timing_config timing_config_defaults(void)
 {
@@ -27,12 +24,17 @@ struct timing_config timing_config_defaults(void)
         .forward_fixed_s = 10e-3,
         /* Assumed: CPU work and sampling of a step replayed as one graph. */
         .decode_fixed_s = 2e-3,
+        /* Not seen in kernels; a profile fitted to a whole system brings them. */
+        .forward_floor_s = 0,
         .decode_sequence_s = 0,
         /* What remains of 27B's step of 8-9 ms (EP8) and of V3.2's 32 ms (EP32) at no load, after
          * 2.1 and 14.4 ms of weights and the 2 ms above, over 29 and 58 MoE layers. */
         .decode_collective_local_s = 0.15e-3,
         .decode_collective_remote_s = 0.27e-3,
         .decode_comm_exposed_frac = 1,
+        /* Assumed: half a delay is hidden by the other half batch, which itself waits for its own.
+         */
+        .prefill_comm_exposed_frac = 0.5,
     };
 }
 
@@ -77,6 +79,9 @@ static double expert_bytes(const struct timing_model *tm, const struct card_para
 
 double timing_attention_ns(const struct timing_model *tm, double cached_tok, double new_tok)
 {
+    if (tm->config.free_compute) {
+        return 0;
+    }
     const struct gpu_profile *gpu = &tm->gpu;
     double mfu =
         tm->card.attention == ATTENTION_DSA ? gpu->mfu_sparse_prefill : gpu->mfu_attention_prefill;
@@ -88,7 +93,7 @@ double timing_attention_ns(const struct timing_model *tm, double cached_tok, dou
 
 double timing_linear_ns(const struct timing_model *tm, double new_tok)
 {
-    if (new_tok <= 0) {
+    if (new_tok <= 0 || tm->config.free_compute) {
         return 0;
     }
     struct card_params p = card_count_params(&tm->card);
@@ -99,7 +104,7 @@ double timing_linear_ns(const struct timing_model *tm, double new_tok)
 
 double timing_experts_ns(const struct timing_model *tm, double group_tok, uint32_t group_gpus)
 {
-    if (card_moe_layers(&tm->card) == 0 || group_tok <= 0) {
+    if (card_moe_layers(&tm->card) == 0 || group_tok <= 0 || tm->config.free_compute) {
         return 0;
     }
     struct card_params p = card_count_params(&tm->card);
@@ -108,9 +113,29 @@ double timing_experts_ns(const struct timing_model *tm, double group_tok, uint32
                        expert_bytes(tm, &p, group_tok, group_gpus) / hbm_rate(tm)));
 }
 
+double timing_forward_fixed_ns(const struct timing_model *tm)
+{
+    return tm->config.free_compute ? 0 : to_ns(tm->config.forward_fixed_s);
+}
+
 double timing_forward_ns(const struct timing_model *tm, double busy_ns)
 {
-    return hypot(to_ns(tm->config.forward_fixed_s), busy_ns);
+    return tm->config.free_compute ? 0 : hypot(to_ns(tm->config.forward_floor_s), busy_ns);
+}
+
+double timing_prefill_wire_ns(const struct timing_model *tm, double tok_per_gpu,
+                              uint32_t group_gpus)
+{
+    return to_ns(tok_per_gpu *
+                 collective_prefill_bytes_per_tok(&tm->card, group_gpus, tm->gpu.nvlink_gpus) /
+                 tm->gpu.nic_Bps);
+}
+
+double timing_prefill_late_ns(const struct timing_model *tm, double compute_ns, double wire_ns,
+                              double stretch)
+{
+    return fmax(tm->config.prefill_comm_exposed_frac * wire_ns * (stretch - 1),
+                fmax(wire_ns * stretch - compute_ns, 0));
 }
 
 /* One kernel's keys of all layers: the slower of its arithmetic and its reads. Linear in keys. */
@@ -173,7 +198,7 @@ static double decode_attention_s(const struct timing_model *tm, double batch, do
 
 double timing_decode_gpu_ns(const struct timing_model *tm, double batch, double context_tok)
 {
-    if (batch <= 0) {
+    if (batch <= 0 || tm->config.free_compute) {
         return 0;
     }
     struct card_params p = card_count_params(&tm->card);
@@ -181,6 +206,14 @@ double timing_decode_gpu_ns(const struct timing_model *tm, double batch, double 
                           linear_bytes(tm, &p) / hbm_rate(tm));
     return to_ns(gemm_s / tm->config.decode_efficiency +
                  decode_attention_s(tm, batch, context_tok) + tm->config.decode_sequence_s * batch);
+}
+
+double timing_decode_wire_ns(const struct timing_model *tm, double batch_per_gpu,
+                             uint32_t group_gpus)
+{
+    double bytes =
+        collective_decode_bytes_per_tok(&tm->card, group_gpus, tm->gpu.nvlink_gpus) * batch_per_gpu;
+    return to_ns(tm->config.decode_comm_exposed_frac * bytes / tm->gpu.nic_Bps);
 }
 
 /* Dispatch and combine of one GPU's share: latency per MoE layer, and bytes once they leave NVLink.
@@ -196,16 +229,16 @@ static double decode_comm_s(const struct timing_model *tm, double batch_per_gpu,
     if (group_gpus <= tm->gpu.nvlink_gpus) {
         return layers * config->decode_collective_local_s;
     }
-    double bytes_per_tok = (double)tm->card.experts_per_tok * tm->card.hidden *
-                           (DISPATCH_BYTES_PER_VALUE + COMBINE_BYTES_PER_VALUE);
-    double wire_s = batch_per_gpu * bytes_per_tok / tm->gpu.nic_Bps;
-    return layers *
-           (config->decode_collective_remote_s + config->decode_comm_exposed_frac * wire_s);
+    return layers * config->decode_collective_remote_s +
+           timing_decode_wire_ns(tm, batch_per_gpu, group_gpus) * 1e-9;
 }
 
 double timing_decode_group_ns(const struct timing_model *tm, double group_batch,
                               uint32_t group_gpus)
 {
+    if (tm->config.free_compute) {
+        return 0;
+    }
     double step_s = tm->config.decode_fixed_s;
     if (card_moe_layers(&tm->card) > 0 && group_batch > 0) {
         struct card_params p = card_count_params(&tm->card);

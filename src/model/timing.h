@@ -5,15 +5,15 @@
  * fixed cost).
  *
  * A prefill forward of an EP group of G GPUs (facts/dualpath, "Scheduler"):
- *     T = hypot(fixed, sum over layers [ max over GPUs (attention + linear) + experts(all tokens of
+ *     T = fixed + hypot(floor, sum over layers [ max over GPUs (attention + linear) + experts(all tokens of
  *         the group) ])
  * The host launches kernels while the GPUs still compute, so a forward takes the longer of the two,
- * smoothly: with a = 2.86 requests' worth of fixed cost, n requests reach the throughput n *
+ * smoothly: with a = 2.86 requests' worth of floor, n requests reach the throughput n *
  * hypot(a, 1) / hypot(a, n), which meets the seven published points (prefill batch efficiency of
  * arXiv 2602.21548, 1 to 3.01) within 4 %; a sum of the two with the same limit misses them by up to 17 %.
  * Layers are taken as equal, so a run of k of L layers costs the k/L share of T. EP dispatch and
- * combine are taken as hidden behind the other half batch in a prefill; what is not hidden is in
- * linear_efficiency.
+ * combine are taken as hidden behind the other half batch in a prefill, as long as KV traffic does
+ * not stretch them; what is not hidden is in linear_efficiency.
  *
  * A decode step of the group:
  *     T = fixed + max over GPUs (attention(batch, context) + linear(batch) + sequence * batch)
@@ -29,6 +29,7 @@
 #ifndef DUALPATH_MODEL_TIMING_H
 #define DUALPATH_MODEL_TIMING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "model/card.h"
@@ -38,15 +39,20 @@ struct timing_config {
     double attention_efficiency; /* scales every prefill attention MFU; 1 = the profile's kernels */
     double linear_efficiency;    /* scales every prefill GEMM MFU; 1 = the profile's kernels */
     double decode_efficiency;    /* scales HBM efficiency and MFU of a decode step */
-    double forward_fixed_s;   /* floor of a forward: the host's launches, overlapped by the GPU */
-    double decode_fixed_s;    /* per decode step: launch, sampling */
-    double decode_sequence_s; /* per sequence of the fullest GPU and decode step: the host's work
+    double forward_fixed_s;      /* per forward, beside its kernels: sampling, scheduling */
+    double forward_floor_s;      /* the host's launches, which go on while the GPU computes */
+    double decode_fixed_s;       /* per decode step: launch, sampling */
+    double decode_sequence_s;    /* per sequence of the fullest GPU and decode step: the host's work
                                     on it (sampling, detokenising, block tables, sending out) */
     double decode_collective_local_s;  /* per MoE layer and decode step: latency of dispatch +
                                           combine  in an EP group inside one NVLink domain... */
     double decode_collective_remote_s; /* ...and across the NICs */
-    double decode_comm_exposed_frac; /* share of the decode dispatch and combine bytes' time on the
-                                        NIC that nothing hides; 1 = no overlap */
+    double decode_comm_exposed_frac;  /* share of the decode dispatch and combine bytes' time on the
+                                         NIC that nothing hides; 1 = no overlap */
+    double prefill_comm_exposed_frac; /* share of the time by which KV traffic stretches a prefill's
+                                         dispatch and combine that the other half batch does not
+                                         hide */
+    bool free_compute; /* forwards and steps take no time: only transfers are looked at */
 };
 
 /* The documented defaults; the source of each stands in timing.c. */
@@ -69,8 +75,24 @@ double timing_linear_ns(const struct timing_model *tm, double new_tok);
  * if dense. */
 double timing_experts_ns(const struct timing_model *tm, double group_tok, uint32_t group_gpus);
 
-/* A whole forward whose kernels take busy_ns. */
+/* Fixed cost of one forward. */
+double timing_forward_fixed_ns(const struct timing_model *tm);
+
+/* A forward whose kernels take busy_ns, its fixed cost apart. */
 double timing_forward_ns(const struct timing_model *tm, double busy_ns);
+
+/* Dispatch and combine bytes of a forward on the NIC of a GPU, alone on it; tok_per_gpu on average
+ * over the group. */
+double timing_prefill_wire_ns(const struct timing_model *tm, double tok_per_gpu,
+                              uint32_t group_gpus);
+
+/*
+ * What a forward, or a part of it, of compute_ns takes longer when its wire_ns of dispatch and
+ * combine take stretch times as long: the exposed share of the delay, or all that goes beyond the
+ * computation meant to hide it.
+ */
+double timing_prefill_late_ns(const struct timing_model *tm, double compute_ns, double wire_ns,
+                              double stretch);
 
 /*
  * Attention and linear part of one decode step on one GPU with batch sequences whose contexts sum
@@ -86,6 +108,10 @@ double timing_decode_gpu_ns(const struct timing_model *tm, double batch, double 
  */
 double timing_decode_group_ns(const struct timing_model *tm, double group_batch,
                               uint32_t group_gpus);
+
+/* The part of that which is dispatch and combine bytes on the NIC: what KV traffic can stretch. */
+double timing_decode_wire_ns(const struct timing_model *tm, double batch_per_gpu,
+                             uint32_t group_gpus);
 
 /*
  * Bytes of weights resident on each GPU when experts are spread over ep_gpus GPUs (1 = all of

@@ -35,6 +35,29 @@ static void set_memories(const struct scenario *sc, const struct scenario_derive
     c->decode_hbm_blocks = d->decode.hbm_kv_bytes / block;
 }
 
+/* Time of a typical request's hits on the NIC over that of its forward: half the longest context,
+ * of which 5 % are new, as for beta. */
+static double transfer_over_compute(const struct scenario *sc, const struct cluster *c)
+{
+    double context = fmax((double)sc->workload.max_len_tok / 2, 1), new_tok = context / 20;
+    double bytes = (context - new_tok) * (double)c->kv.layer_tok_bytes * c->kv.n_layers;
+    double compute_ns =
+        timing_attention_ns(c->timing, context - new_tok, new_tok) +
+        timing_linear_ns(c->timing, new_tok) +
+        timing_experts_ns(c->timing, new_tok * c->prefill_ep_gpus, c->prefill_ep_gpus);
+    return compute_ns > 0 ? bytes / sc->cluster.cnic_Bps * 1e9 / compute_ns : INFINITY;
+}
+
+static uint32_t forward_stages(const struct scenario *sc, const struct cluster *c)
+{
+    if (sc->system.fidelity == FIDELITY_LAYER) {
+        return c->kv.n_layers;
+    }
+    double ratio = transfer_over_compute(sc, c);
+    bool near = ratio < COMPOSE_NEAR_BALANCE && ratio > 1 / COMPOSE_NEAR_BALANCE;
+    return near ? COMPOSE_STAGES_NEAR : COMPOSE_STAGES_FAR;
+}
+
 static void set_rules(const struct scenario *sc, const struct scenario_derived *d,
                       struct cluster *c)
 {
@@ -48,13 +71,28 @@ static void set_rules(const struct scenario *sc, const struct scenario_derived *
     c->fetch_period_ns = units_s_to_ns(s->fetch_period_s);
     c->fetch_at_forward = s->fetch == FETCH_AT_FORWARD;
     c->scheduler_cost_ns = units_s_to_ns(s->scheduler_cost_s);
-    uint32_t stages = s->fidelity == FIDELITY_LAYER ? c->kv.n_layers : COMPOSE_AUTO_STAGES;
+    uint32_t stages = forward_stages(sc, c);
     c->stage_layers = (c->kv.n_layers + stages - 1) / stages;
 }
 
-static int check_even(const struct cluster *c, struct err *err)
+static int check_buffer(const struct scenario *sc, const struct cluster *c, struct err *err)
+{
+    uint64_t least = 2 * kv_full_block_bytes(&c->kv); /* one for prompts, one to persist from */
+    if (sc->cluster.dram_buffer_bytes >= least) {
+        return 0;
+    }
+    err_at(err, sc->path, 0, 0);
+    err_field(err, "cluster.dram_buffer_bytes");
+    return err_set(err, -EINVAL, "found %llu bytes, expected at least two Full Blocks, %llu bytes",
+                   (unsigned long long)sc->cluster.dram_buffer_bytes, (unsigned long long)least);
+}
+
+static int check_even(const struct scenario *sc, const struct cluster *c, struct err *err)
 {
     if (c->prefill_nodes % c->prefill_group_nodes || c->decode_nodes % c->decode_group_nodes) {
+        err_at(err, sc->path, 0, 0);
+        err_field(err, "system.%s_ep_gpus",
+                  c->prefill_nodes % c->prefill_group_nodes ? "prefill" : "decode");
         return err_set(
             err, -EINVAL,
             "EP groups of %u prefill and %u decode nodes do not divide %u prefill and %u "
@@ -89,10 +127,13 @@ int compose_cluster(const struct scenario *sc, struct timing_model *ret_timing,
                .layer_tok_bytes = (uint64_t)per_layer},
         .timing = ret_timing,
     };
+    if (check_buffer(sc, &c, err)) {
+        return err->code;
+    }
     set_memories(sc, &d, &c);
     set_rules(sc, &d, &c);
     *ret_cluster = c;
-    return check_even(ret_cluster, err);
+    return check_even(sc, ret_cluster, err);
 }
 
 static int too_big(const char *trace, uint32_t session, uint32_t turn, uint64_t needed,

@@ -14,8 +14,15 @@
 /* Share of a node's DRAM buffer that decoded blocks pass through on their way to storage. */
 #define COMPOSE_PERSIST_BUFFER_SHARE 0.05
 
-/* Layer streaming of fidelity "auto": a forward in this many stages. */
-#define COMPOSE_AUTO_STAGES 4u
+/*
+ * Layer streaming of fidelity "auto": a forward in this many stages. Inside a stage transfers and
+ * computation are taken to overlap freely, which is wrong by most when they take equally long; so
+ * there are more stages when the typical request's hits take COMPOSE_NEAR_BALANCE times as long to
+ * reach the GPU as its forward takes, or the inverse, or anything between. Figures: sim/README.md.
+ */
+#define COMPOSE_STAGES_NEAR  8u
+#define COMPOSE_STAGES_FAR   4u
+#define COMPOSE_NEAR_BALANCE 8.0
 
 /* ret_timing must outlive ret_cluster, which points to it. -EINVAL with err when the groups do not
  * come out even or the KV layout is not one of whole bytes. */

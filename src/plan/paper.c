@@ -108,7 +108,8 @@ static double forward_ns(const struct scenario *sc, double n)
         .card = sc->model, .gpu = sc->cluster.gpu, .config = sc->timing};
     double cached = (double)sc->workload.max_len_tok / 2 - APPEND_TOK, tok = n * APPEND_TOK;
     uint32_t gpus = sc->system.prefill_ep_gpus;
-    return timing_forward_ns(&tm, n * timing_attention_ns(&tm, cached, APPEND_TOK) +
+    return timing_forward_fixed_ns(&tm) +
+           timing_forward_ns(&tm, n * timing_attention_ns(&tm, cached, APPEND_TOK) +
                                       timing_linear_ns(&tm, tok) +
                                       timing_experts_ns(&tm, tok * gpus, gpus));
 }

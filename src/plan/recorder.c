@@ -124,7 +124,7 @@ void recorder_result(struct recorder *r, const char *backend, const char *trace_
                      struct result *ret)
 {
     const struct scenario *sc = r->scenario;
-    *ret = (struct result){.seed = sc->seed};
+    *ret = (struct result){.seed = sc->seed, .prefill_stretch = 1, .decode_stretch = 1};
     metrics_finish(&r->metrics, recorder_last_arrival_ns(r->workload), ret);
     add_slo(r, ret);
     ret->gpu_hours = cluster_nodes(r->cluster) * r->cluster->gpus_per_node * ret->jct_s / 3600;

@@ -10,9 +10,10 @@
 #include "plan/compose.h"
 #include "plan/simulation.h"
 
-/* No request finishes for this long of simulated time, with requests in the system: the run is
- * stuck. */
-#define STUCK_AFTER_S 20000
+/* With requests in the system, none comes or finishes for this long: the run is stuck. Longer than any
+ * transfer or forward that makes sense; looked at every so often. */
+#define STUCK_AFTER_S 200000
+#define WATCH_EVERY_S 10000
 
 /* The client's observer is the recorder, which is part of the simulation. */
 static struct simulation *simulation_of(void *observer)
@@ -35,20 +36,36 @@ static void fault(void *self, const struct msg_fault *f, uint32_t node)
     loop_stop(&s->loop);
 }
 
+/* Sessions are left, but nothing has arrived and nothing will. */
+static bool nobody_comes(const struct client *c)
+{
+    return c->totals.sessions_over < c->totals.sessions && c->requests.n_used == 0 &&
+           !loop_armed(&c->arrival_timer);
+}
+
 static void watch(struct loop_timer *t)
 {
     struct simulation *s = container_of(t, struct simulation, watchdog);
-    uint64_t over = s->client.totals.requests_over;
-    if (s->client.in_system > 0 && over == s->watched_over) {
-        err_set(&s->fault, -EDEADLK,
-                "stuck: %" PRIu64
-                " requests in the system and none finished for %d s of simulated time",
-                s->client.in_system, STUCK_AFTER_S);
-        loop_stop(&s->loop);
-        return;
+    const struct client *c = &s->client;
+    uint64_t now_ns = loop_now_ns(&s->loop);
+    uint64_t progress = c->totals.requests + c->totals.requests_over;
+    if (c->in_system == 0 || progress != s->watched_progress) {
+        s->watched_progress = progress;
+        s->progress_ns = now_ns;
     }
-    s->watched_over = over;
-    loop_arm(&s->loop, t, loop_now_ns(&s->loop) + STUCK_AFTER_S * NS_PER_S);
+    if (now_ns - s->progress_ns >= STUCK_AFTER_S * NS_PER_S) {
+        err_set(&s->fault, -EDEADLK,
+                "stuck: %" PRIu64 " requests in the system, and for %d s of simulated time none "
+                "came or finished",
+                c->in_system, STUCK_AFTER_S);
+        loop_stop(&s->loop);
+    } else if (nobody_comes(c)) {
+        err_set(&s->fault, -EDEADLK, "stuck: %" PRIu64 " sessions never started",
+                c->totals.sessions - c->totals.sessions_over);
+        loop_stop(&s->loop);
+    } else {
+        loop_arm(&s->loop, t, now_ns + WATCH_EVERY_S * NS_PER_S);
+    }
 }
 
 static void tick(void *arg)
@@ -72,6 +89,32 @@ static struct storage_config storage_of(const struct scenario *sc)
                                    .in_service = {p->reads_in_service, p->writes_in_service}};
 }
 
+static enum vlarb_mode qos_mode(enum qos_other other, enum qos_mode port)
+{
+    static const enum vlarb_mode modes[] = {
+        [QOS_SPEC] = VLARB_SPEC, [QOS_LOW_ONLY] = VLARB_LOW_ONLY, [QOS_NONE] = VLARB_NONE};
+    return modes[other == QOS_OTHER_SAME ? port : (enum qos_mode)(other - QOS_OTHER_SPEC)];
+}
+
+static struct sim_isolation_config isolation_of(const struct scenario_system *s)
+{
+    return (struct sim_isolation_config){.port = qos_mode(QOS_OTHER_SAME, s->qos),
+                                         .egress = qos_mode(s->qos_switch, s->qos),
+                                         .local = qos_mode(s->qos_loopback, s->qos),
+                                         .kv_queue_pairs = s->kv_queue_pairs};
+}
+
+static struct sim_submit_config submit_of(const struct scenario_system *s)
+{
+    double batched_s = s->submit_batched_s + s->submit_doorbell_s / s->submit_batch;
+    double nic_s = s->submit == SUBMIT_RDMA ? s->submit_rdma_s : batched_s;
+    bool cuda = s->submit == SUBMIT_CUDA_MEMCPY;
+    return (struct sim_submit_config){.request_s = nic_s,
+                                      .local_request_s = cuda ? s->submit_cuda_s : nic_s,
+                                      .threads = s->submit_threads,
+                                      .local_past_nic = cuda};
+}
+
 static int build_ports(struct simulation *s)
 {
     const struct scenario *sc = s->scenario;
@@ -85,6 +128,8 @@ static int build_ports(struct simulation *s)
         .cluster_Bps = sc->cluster.storage.cluster_Bps,
         .transfer_latency_ns = units_s_to_ns(sc->system.transfer_latency_s),
         .free_transfers = sc->system.free_transfers,
+        .submit = submit_of(&sc->system),
+        .isolation = isolation_of(&sc->system),
         .seed = sc->seed,
     };
     struct sim_compute_config compute = {
@@ -94,6 +139,7 @@ static int build_ports(struct simulation *s)
         .decode_group_gpus = c->decode_ep_gpus,
         .stage_layers = c->stage_layers,
         .decode_lag_steps = sc->system.decode_lag_steps,
+        .links = &s->dp.links,
     };
     int rc = sim_dp_init(&s->dp, &s->loop, &dp);
     rc = rc ? rc
@@ -153,7 +199,7 @@ static int build(struct simulation *s)
     recorder_observe_central(&s->recorder, &s->central.observer);
     loop_timer_init(&s->watchdog, watch);
     if (rc == 0) {
-        loop_arm(&s->loop, &s->watchdog, STUCK_AFTER_S * NS_PER_S);
+        loop_arm(&s->loop, &s->watchdog, WATCH_EVERY_S * NS_PER_S);
     }
     return rc;
 }

@@ -36,7 +36,7 @@ struct simulation {
     struct recorder recorder;
 
     struct loop_timer watchdog;
-    uint64_t watched_over;
+    uint64_t watched_progress, progress_ns; /* arrivals and ends, and when they last changed */
     struct err fault;
     bool over;
 };

@@ -3,7 +3,8 @@
 
 #include "plan/simulation.h"
 
-/* Utilisation of both CNIC directions of a kind's nodes, integrated over time. */
+/* Utilisation of both CNIC directions (KV and collectives) of a kind's nodes, integrated over time.
+ */
 static void add_cnics(const struct simulation *s, uint32_t node, uint32_t n_nodes,
                       double *ret_read_s, double *ret_write_s)
 {
@@ -11,8 +12,9 @@ static void add_cnics(const struct simulation *s, uint32_t node, uint32_t n_node
     double capacity = s->scenario->cluster.cnic_Bps * n_nodes * g;
     for (uint32_t i = 0; i < g; i++) {
         const struct sim_cnic *c = &s->dp.cnics[node * g + i];
-        *ret_read_s += c->tx.moved_bytes / capacity;
-        *ret_write_s += c->rx.moved_bytes / capacity;
+        double inference_bytes = sim_dp_inference_bytes(&s->dp, c);
+        *ret_read_s += (c->tx.moved_bytes + inference_bytes) / capacity;
+        *ret_write_s += (c->rx.moved_bytes + inference_bytes) / capacity;
     }
 }
 
@@ -70,6 +72,11 @@ static void add_bytes(const struct simulation *s, struct result *ret)
     ret->storage_read_bytes = ret->pe_path_bytes + ret->de_path_bytes;
 }
 
+static double stretch_of(const struct sim_collectives *c)
+{
+    return c->alone_ns > 0 ? c->stretched_ns / c->alone_ns : 1;
+}
+
 void simulation_result(struct simulation *s, struct result *ret)
 {
     struct workload_info info;
@@ -77,4 +84,6 @@ void simulation_result(struct simulation *s, struct result *ret)
     recorder_result(&s->recorder, "sim", info.trace->sha256, ret);
     ret->events = s->loop.n_fired;
     add_bytes(s, ret);
+    ret->prefill_stretch = stretch_of(&s->compute.prefill_collectives);
+    ret->decode_stretch = stretch_of(&s->compute.decode_collectives);
 }

@@ -45,6 +45,8 @@ struct result {
     double utilization[RESULT_N_RESOURCES];     /* over the steady part */
     double utilization_run[RESULT_N_RESOURCES]; /* over the whole run */
     uint64_t storage_read_bytes, storage_written_bytes, pe_path_bytes, de_path_bytes;
+    /* Mean factor by which KV traffic lengthened dispatch and combine; 1 where there is none. */
+    double prefill_stretch, decode_stretch;
     enum result_resource bottleneck;
     double bottleneck_frac;
     bool slo_met;

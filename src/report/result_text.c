@@ -39,6 +39,12 @@ static void write_use(const struct result *r, FILE *out)
     fprintf(out, "  busiest: %s at %.1f %%; max/avg over time: SNIC %.3f, attention %.3f\n",
             result_resource_name(r->bottleneck), 100 * r->bottleneck_frac, r->snic_max_avg,
             r->attention_max_avg);
+    if (r->prefill_stretch > 1 || r->decode_stretch > 1) {
+        fprintf(out,
+                "  KV traffic stretched the collectives of forwards by %.2f %%, of decode steps by "
+                "%.2f %%\n",
+                100 * (r->prefill_stretch - 1), 100 * (r->decode_stretch - 1));
+    }
 }
 
 void result_write_text(const struct result *r, FILE *out)

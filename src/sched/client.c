@@ -12,6 +12,7 @@ struct client_session {
     uint32_t context_tok; /* private context in storage once durable: KV of the turns so far */
     uint32_t request;     /* of the turn in flight, NONE */
     uint32_t first_child, next_sibling; /* sessions that this one spawns */
+    uint32_t next_to_start;             /* while sessions that start together are started */
     uint32_t waiting_on_me,
         next_waiting; /* sessions whose next turn waits for the end of this one */
     uint64_t arrival_ns;
@@ -157,15 +158,31 @@ static void arrive(struct loop_timer *t)
 
 /* Sessions */
 
+/* A session, and in turn those that start with it. */
 static void start_session(struct client *c, uint32_t session, uint64_t arrival_ns)
 {
-    struct client_session *s = &c->sessions[session];
-    s->started = true;
-    s->arrival_ns = s->ready_ns = arrival_ns;
-    begin_turn(c, session);
+    uint32_t last = session;
+    c->sessions[session].arrival_ns = arrival_ns;
+    c->sessions[session].next_to_start = NONE;
+    for (uint32_t i = session; i != NONE; i = c->sessions[i].next_to_start) {
+        struct client_session *s = &c->sessions[i];
+        s->started = true;
+        s->ready_ns = s->arrival_ns;
+        begin_turn(c, i);
+        for (uint32_t k = s->first_child; k != NONE; k = c->sessions[k].next_sibling) {
+            struct workload_session child;
+            c->workload->ops->session(c->workload, k, &child);
+            if (child.parent_turn == NONE) {
+                c->sessions[k].arrival_ns = s->arrival_ns + child.spawn_delay_ns;
+                c->sessions[k].next_to_start = NONE;
+                c->sessions[last].next_to_start = k;
+                last = k;
+            }
+        }
+    }
 }
 
-/* Children spawned at the end of a turn, or with the session itself (turn NONE). */
+/* Children spawned at the end of a turn. */
 static void spawn_children(struct client *c, uint32_t session, uint32_t turn, uint64_t from_ns)
 {
     for (uint32_t k = c->sessions[session].first_child; k != NONE;
@@ -379,7 +396,6 @@ static void root_arrives(struct loop_timer *t)
         uint32_t session = c->next_root++;
         if (ws.parent == NONE) {
             start_session(c, session, ws.arrival_ns);
-            spawn_children(c, session, NONE, ws.arrival_ns);
         }
     }
 }

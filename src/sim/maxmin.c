@@ -323,7 +323,8 @@ bool maxmin_certified(const struct maxmin_resource *r, double tolerance)
     }
     list_for_each (pos, &r->links) {
         const struct maxmin_flow *f = container_of(pos, struct maxmin_link, node)->flow;
-        if (!f->bottleneck && f->rate_Bps < f->cap_Bps * (1 - tolerance)) {
+        if (f->rate_Bps > f->cap_Bps * (1 + tolerance) ||
+            (!f->bottleneck && f->rate_Bps < f->cap_Bps * (1 - tolerance))) {
             return false;
         }
         if (f->bottleneck == r &&

@@ -77,8 +77,9 @@ void maxmin_set_capacity(struct maxmin *m, struct maxmin_resource *r, double cap
 void maxmin_solve(struct maxmin *m, void (*changed)(struct maxmin_flow *flow, void *arg),
                   void *arg);
 
-/* The certificate for one resource and its flows, to a relative tolerance; for tests and debug
- * builds. */
+/* The certificate for one resource and its flows, to a relative tolerance: none above its cap, none
+ * below its fair share. For tests; built with DUALPATH_CHECK_CERTIFICATE (meson option
+ * check_certificate, on in debug builds) maxmin_solve() asserts it for all that it has touched. */
 bool maxmin_certified(const struct maxmin_resource *r, double tolerance);
 
 #endif

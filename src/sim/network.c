@@ -2,7 +2,6 @@
 #include "sim/network.h"
 
 #include <assert.h>
-#include <math.h>
 
 static void need_solve(struct net *n)
 {
@@ -38,8 +37,8 @@ static void arm(struct net_stream *s)
         loop_disarm(s->net->loop, &s->timer);
         return;
     }
-    double ns = ceil(left / s->maxmin.rate_Bps * 1e9);
-    loop_arm(s->net->loop, &s->timer, s->sent_at_ns + (uint64_t)(ns > 0 ? ns : 0));
+    /* sent_at_ns is now: rates and marks change at the present only. */
+    loop_arm(s->net->loop, &s->timer, loop_after_ns(s->net->loop, left / s->maxmin.rate_Bps * 1e9));
 }
 
 static void rate_before_change(struct maxmin_flow *flow, void *arg)
@@ -146,7 +145,6 @@ void net_stream_open(struct net *n, struct net_stream *s, struct net_resource *c
     s->running = false;
     s->sent_bytes = 0;
     s->maxmin.owner = s;
-    s->maxmin.cap_Bps = MAXMIN_NO_CAP;
     loop_timer_init(&s->timer, fire);
     for (unsigned i = 0; i < n_path; i++) {
         s->path[i] = path[i];

@@ -34,6 +34,7 @@ struct net_stream {
     uint8_t n_path;
     bool open;    /* between net_stream_open() and the end */
     bool running; /* has a share of its resources */
+    bool local;   /* set by the caller, for its own use: never leaves the node */
     uint64_t total_bytes, ready_bytes, mark_bytes;
     double sent_bytes;
     uint64_t sent_at_ns; /* time at which sent_bytes was true */
@@ -49,8 +50,8 @@ void net_resource_init(struct net_resource *r, double capacity_Bps);
 /* Capacity left to streams, e.g. DRAM bandwidth less what the storage NIC takes. */
 void net_set_capacity(struct net *n, struct net_resource *r, double capacity_Bps);
 
-/* The caller has set total_bytes, ready_bytes, mark_bytes, reached, ended; the path must be of
- * distinct resources. */
+/* The caller has set total_bytes, ready_bytes, mark_bytes, reached, ended and maxmin.cap_Bps; the
+ * path must be of distinct resources. */
 void net_stream_open(struct net *n, struct net_stream *s, struct net_resource *const *path,
                      unsigned n_path);
 /* More is ready. */

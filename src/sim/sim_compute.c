@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "model/collectives.h"
+
 /* Forwards */
 
 static struct sim_compute *sim_of(struct compute_port *port)
@@ -28,6 +30,41 @@ static uint32_t layers_ready(const struct sim_forward_group *g)
     return least;
 }
 
+static struct sim_gpus prefill_gpus(const struct sim_forward_group *g)
+{
+    const struct sim_compute *sc = g->sc;
+    uint32_t n = sc->config.prefill_group_gpus, domain = sc->timing->gpu.nvlink_gpus;
+    return (struct sim_gpus){.first = (uint32_t)(g - sc->forwards) * n,
+                             .n = n,
+                             .queue_pairs = collective_prefill_queue_pairs(n, domain)};
+}
+
+/* How much longer the collectives of the stage make it; they load the NICs until the next call. */
+static double meet_links(struct sim_forward_group *g, double stage_ns, double share)
+{
+    const struct sim_links *links = g->sc->config.links;
+    double wire_ns = g->wire_ns * share;
+    if (!links || wire_ns <= 0) {
+        return 0;
+    }
+    struct sim_gpus gpus = prefill_gpus(g);
+    double stretch = links->stretch(links->self, &gpus);
+    double late_ns = timing_prefill_late_ns(g->sc->timing, stage_ns, wire_ns, stretch);
+    g->sc->prefill_collectives.alone_ns += wire_ns;
+    g->sc->prefill_collectives.stretched_ns += wire_ns * stretch;
+    links->load(links->self, &gpus, wire_ns / (stage_ns + late_ns) * g->sc->timing->gpu.nic_Bps);
+    return late_ns;
+}
+
+static void leave_links(struct sim_forward_group *g)
+{
+    const struct sim_links *links = g->sc->config.links;
+    if (links && g->wire_ns > 0) {
+        struct sim_gpus gpus = prefill_gpus(g);
+        links->load(links->self, &gpus, 0);
+    }
+}
+
 /* Time of the forward of the joined batches, and each engine's own attention time. */
 static double forward_compute_ns(struct sim_forward_group *g)
 {
@@ -46,19 +83,24 @@ static double forward_compute_ns(struct sim_forward_group *g)
         slowest = own > slowest ? own : slowest;
         group_tok += tok;
     }
+    g->wire_ns =
+        tm->config.free_compute ? 0 : timing_prefill_wire_ns(tm, group_tok / n_gpus, n_gpus);
     return timing_forward_ns(tm, slowest + timing_experts_ns(tm, group_tok, n_gpus));
 }
 
-static void start_stage_if_ready(struct sim_forward_group *g)
+static void start_stage_if_ready(struct sim_forward_group *g, double extra_ns)
 {
     uint32_t total = layers_total(g);
     if (layers_ready(g) < g->layer + 1) {
         g->stage_end = 0;
+        leave_links(g);
         return;
     }
     uint32_t end = g->layer + g->sc->config.stage_layers;
     g->stage_end = end < total ? end : total;
-    double ns = g->compute_ns * (g->stage_end - g->layer) / total;
+    double share = (double)(g->stage_end - g->layer) / total;
+    double ns = g->compute_ns * share + extra_ns;
+    ns += meet_links(g, ns, share);
     loop_arm(g->sc->loop, &g->timer, loop_now_ns(g->sc->loop) + (uint64_t)llround(ns));
 }
 
@@ -73,7 +115,7 @@ static void start_forward(struct sim_forward_group *g)
     for (uint32_t r = 0; r < g->sc->config.prefill_group_gpus; r++) {
         g->joined[r]->start_ns = now;
     }
-    start_stage_if_ready(g);
+    start_stage_if_ready(g, timing_forward_fixed_ns(g->sc->timing));
 }
 
 static void finish_forward(struct sim_forward_group *g)
@@ -82,6 +124,7 @@ static void finish_forward(struct sim_forward_group *g)
     g->busy_ns += (double)(now - g->joined[0]->start_ns);
     g->running = false;
     g->n_joined = 0;
+    leave_links(g);
     for (uint32_t r = 0; r < g->sc->config.prefill_group_gpus; r++) {
         struct compute_forward *f = g->joined[r];
         g->joined[r] = NULL;
@@ -125,7 +168,7 @@ static void stage_over(struct loop_timer *t)
     if (g->layer == total) {
         finish_forward(g);
     } else {
-        start_stage_if_ready(g);
+        start_stage_if_ready(g, 0);
     }
 }
 
@@ -159,7 +202,7 @@ static void sim_feed(struct compute_port *port, struct compute_forward *f)
         }
     }
     if (g->stage_end == 0) {
-        start_stage_if_ready(g);
+        start_stage_if_ready(g, g->layer == 0 ? timing_forward_fixed_ns(g->sc->timing) : 0);
     }
 }
 
@@ -231,6 +274,34 @@ static void admit_joining(struct sim_decode_group *g)
     }
 }
 
+static struct sim_gpus decode_gpus(const struct sim_decode_group *g, double batch)
+{
+    const struct sim_compute_config *c = &g->sc->config;
+    uint32_t n = c->decode_group_gpus, domain = g->sc->timing->gpu.nvlink_gpus;
+    return (struct sim_gpus){
+        .first = c->prefill_groups * c->prefill_group_gpus + (uint32_t)(g - g->sc->decodes) * n,
+        .n = n,
+        .queue_pairs = collective_decode_queue_pairs(&g->sc->timing->card, n, domain, batch)};
+}
+
+/* As price_step() has it alone: stretches the collectives of a step of batch sequences per GPU. */
+static void stretch_step(struct sim_decode_group *g, double batch)
+{
+    const struct sim_links *links = g->sc->config.links;
+    const struct timing_model *tm = g->sc->timing;
+    uint32_t n_gpus = g->sc->config.decode_group_gpus;
+    double bytes = batch * collective_decode_bytes_per_tok(&tm->card, n_gpus, tm->gpu.nvlink_gpus);
+    if (!links || bytes <= 0 || g->first_ns <= 0) {
+        return;
+    }
+    struct sim_gpus gpus = decode_gpus(g, batch);
+    double stretch = links->stretch(links->self, &gpus);
+    g->wire_ns = timing_decode_wire_ns(tm, batch, n_gpus);
+    g->stretched_ns = g->wire_ns * stretch;
+    g->first_ns += g->stretched_ns - g->wire_ns;
+    links->load(links->self, &gpus, bytes / g->first_ns * 1e9);
+}
+
 /* Length of the coming step and its growth per step. */
 static void price_step(struct sim_decode_group *g)
 {
@@ -250,6 +321,7 @@ static void price_step(struct sim_decode_group *g)
     double grown = timing_decode_gpu_ns(tm, slowest->batch, slowest->context_tok + slowest->batch);
     g->first_ns = worst + timing_decode_group_ns(tm, batch, n_gpus);
     g->growth_ns = grown - worst;
+    stretch_step(g, batch / n_gpus);
 }
 
 static uint64_t boundary_ns(const struct sim_decode_group *g, uint32_t steps)
@@ -310,6 +382,8 @@ static void close_epoch(struct sim_decode_group *g, uint32_t steps)
     g->sc->n_steps += steps;
     g->busy_ns += (double)(loop_now_ns(g->sc->loop) - g->epoch_start_ns);
     g->batch_steps += (double)steps * g->n_sequences;
+    g->sc->decode_collectives.alone_ns += steps * g->wire_ns;
+    g->sc->decode_collectives.stretched_ns += steps * g->stretched_ns;
     for (uint32_t i = 0; i < g->sc->config.decode_group_gpus; i++) {
         g->engines[i].context_tok += g->engines[i].batch * steps;
     }
@@ -332,6 +406,9 @@ static void epoch_over(struct loop_timer *t)
     admit_joining(g);
     if (g->n_sequences > 0) {
         start_epoch(g);
+    } else if (g->sc->config.links && g->wire_ns > 0) {
+        struct sim_gpus gpus = decode_gpus(g, 0);
+        g->sc->config.links->load(g->sc->config.links->self, &gpus, 0);
     }
 }
 

@@ -9,6 +9,11 @@
  * transfer and computation inside a stage are taken to overlap freely. A stage costs its share of
  *     max over engines (attention + linear) + experts(tokens of the whole group).
  *
+ * Collectives (model/collectives.h) load the NICs of their group while a stage or an epoch lasts,
+ * and KV traffic on those NICs stretches them: a stage takes timing_prefill_late_ns() longer, a
+ * step its dispatch and combine bytes' time times (stretch - 1). Asked for when a stage or an epoch
+ * begins.
+ *
  * Decode loop of an EP group: steps of
  *     max over engines (attention + linear of its batch) + experts and fixed cost of the group,
  * run in epochs: as many steps at once as nobody joins, leaves or wants to be told, at most
@@ -27,11 +32,33 @@
 
 #define EPOCH_STEPS 32u
 
+/* The GPUs of an EP group, numbered over all nodes, and the queue pairs that its collectives use on
+ * each one's NIC. */
+struct sim_gpus {
+    uint32_t first, n;
+    double queue_pairs;
+};
+
+/* Where the collectives of EP groups meet KV traffic: the NICs. */
+struct sim_links {
+    void *self;
+    /* By how much collectives of the group take longer now than on idle NICs; >= 1. */
+    double (*stretch)(void *self, const struct sim_gpus *gpus);
+    /* From now on they use so much of each NIC, in either direction, on average over time. */
+    void (*load)(void *self, const struct sim_gpus *gpus, double each_Bps);
+};
+
 struct sim_compute_config {
     uint32_t prefill_groups, prefill_group_gpus;
     uint32_t decode_groups, decode_group_gpus;
     uint32_t stage_layers;     /* layers per stage of a forward, >= 1 */
     uint32_t decode_lag_steps; /* steps that a joining sequence waits beyond the next boundary */
+    const struct sim_links *links; /* NULL: collectives meet nothing */
+};
+
+/* Collectives so far: their time on idle NICs, and as KV traffic stretched it. */
+struct sim_collectives {
+    double alone_ns, stretched_ns;
 };
 
 struct sim_forward_group {
@@ -42,6 +69,7 @@ struct sim_forward_group {
     uint32_t layer;        /* first layer of the stage in progress */
     uint32_t stage_end;    /* 0: waiting for KV */
     double compute_ns;     /* of all layers */
+    double wire_ns;        /* dispatch and combine bytes of all layers on idle NICs */
     uint64_t all_ready_ns; /* when the last layer's KV was everywhere; LOOP_NEVER before */
     struct loop_timer timer;
     double busy_ns; /* of finished forwards */
@@ -60,7 +88,8 @@ struct sim_decode_group {
     uint64_t step;        /* steps done */
     uint32_t epoch_steps; /* 0: idle */
     uint64_t epoch_start_ns;
-    double first_ns, growth_ns; /* step i of the epoch takes first + i * growth */
+    double first_ns, growth_ns;   /* step i of the epoch takes first + i * growth */
+    double wire_ns, stretched_ns; /* of a step's collectives: on idle NICs, and now */
     struct loop_timer timer;
     double busy_ns, batch_steps; /* of finished epochs */
 };
@@ -73,6 +102,7 @@ struct sim_compute {
     struct sim_forward_group *forwards;
     struct sim_decode_group *decodes;
     uint64_t n_forwards, n_steps;
+    struct sim_collectives prefill_collectives, decode_collectives;
 };
 
 /* timing must outlive it. Returns 0 or -ENOMEM. */

@@ -14,7 +14,9 @@ struct sim_op {
     struct dp_op *op;
     uint32_t index; /* in the pool */
     bool cancelled;
-    struct loop_timer timer; /* the copy's start-up latency; or the end of a cancelled or free op */
+    uint32_t parts_submitted; /* copies: work requests of so many parts are in the queue */
+    struct loop_timer timer;  /* the copy's start-up latency, then work requests being begun; or the
+                                 end of a cancelled or free op */
     struct net_stream stream;
     struct storage_job job;
 };
@@ -53,19 +55,52 @@ static void stream_ended(struct net_stream *s)
     complete(container_of(s, struct sim_op, stream), 0);
 }
 
+static bool is_local(const struct dp_op *op)
+{
+    return op->src.node == op->dst.node;
+}
+
+static struct sim_cnic *cnic_of(struct sim_dp *sd, const struct dp_place *p)
+{
+    return &sd->cnics[p->node * sd->config.gpus_per_node + p->gpu];
+}
+
+/* cudaMemcpyAsync crosses the GPU's PCIe link in one direction, which is that of its NIC's RX on
+ * the way in and of its TX on the way out; an RDMA write within a node crosses both. */
 static unsigned copy_path(struct sim_dp *sd, const struct dp_op *op, struct net_resource **ret_path)
 {
-    uint32_t g = sd->config.gpus_per_node;
+    bool past_nic = sd->config.submit.local_past_nic && is_local(op);
     unsigned n = 0;
     if (op->src.tier == DP_DRAM) {
         ret_path[n++] = &sd->nodes[op->src.node].dram;
     }
-    ret_path[n++] = &sd->cnics[op->src.node * g + op->src.gpu].tx;
-    ret_path[n++] = &sd->cnics[op->dst.node * g + op->dst.gpu].rx;
+    if (!past_nic || op->src.tier == DP_HBM) {
+        ret_path[n++] = &cnic_of(sd, &op->src)->tx;
+    }
+    if (!past_nic || op->dst.tier == DP_HBM) {
+        ret_path[n++] = &cnic_of(sd, &op->dst)->rx;
+    }
     if (op->dst.tier == DP_DRAM) {
         ret_path[n++] = &sd->nodes[op->dst.node].dram;
     }
     return n;
+}
+
+static double request_s(const struct sim_op *so)
+{
+    const struct sim_submit_config *c = &so->sd->config.submit;
+    return is_local(so->op) ? c->local_request_s : c->request_s;
+}
+
+/* Puts the work requests of the parts that are ready and not yet in the queue there; returns when
+ * the first of them is begun. */
+static uint64_t submit_ready_parts(struct sim_op *so)
+{
+    const struct dp_op *op = so->op;
+    uint64_t n = (uint64_t)(op->parts_ready - so->parts_submitted) * op->segments;
+    so->parts_submitted = op->parts_ready;
+    return submit_requests(&cnic_of(so->sd, &op->src)->submit, loop_now_ns(so->sd->loop), n,
+                           request_s(so), so->sd->config.submit.threads);
 }
 
 static void open_stream(struct sim_op *so)
@@ -73,9 +108,13 @@ static void open_stream(struct sim_op *so)
     struct dp_op *op = so->op;
     struct net_resource *path[MAXMIN_MAX_LINKS];
     unsigned n = copy_path(so->sd, op, path);
+    double cap =
+        submit_cap_Bps((double)op->segment_bytes, request_s(so), so->sd->config.submit.threads);
+    so->stream.local = is_local(op);
+    so->stream.maxmin.cap_Bps = cap < so->sd->config.cnic_Bps ? cap : MAXMIN_NO_CAP;
     op->start_ns = loop_now_ns(so->sd->loop);
     so->stream.total_bytes = dp_op_bytes(op);
-    so->stream.ready_bytes = (uint64_t)op->parts_ready * op->part_bytes;
+    so->stream.ready_bytes = (uint64_t)so->parts_submitted * op->part_bytes;
     so->stream.mark_bytes =
         op->progress ? (uint64_t)op->notify_at * op->part_bytes : so->stream.total_bytes;
     so->stream.reached = stream_reached;
@@ -101,6 +140,8 @@ static void op_timer(struct loop_timer *t)
         complete(so, -ECANCELED);
     } else if (so->sd->config.free_transfers) {
         free_step(so);
+    } else if (so->stream.open) {
+        net_stream_ready(&so->stream, (uint64_t)so->parts_submitted * so->op->part_bytes);
     } else {
         open_stream(so);
     }
@@ -150,7 +191,8 @@ static int sim_submit(struct dp *dp, struct dp_op *op)
     if (sd->config.free_transfers) {
         loop_post(sd->loop, &so->timer);
     } else if (op->kind == DP_COPY) {
-        loop_arm(sd->loop, &so->timer, loop_now_ns(sd->loop) + sd->config.transfer_latency_ns);
+        uint64_t begin_ns = submit_ready_parts(so);
+        loop_arm(sd->loop, &so->timer, begin_ns + sd->config.transfer_latency_ns);
     } else {
         submit_storage(so);
     }
@@ -166,8 +208,16 @@ static void sim_feed(struct dp *dp, struct dp_op *op)
     }
     if (sd->config.free_transfers) {
         loop_post(sd->loop, &so->timer);
-    } else if (so->stream.open) {
+        return;
+    }
+    uint64_t begin_ns = submit_ready_parts(so);
+    if (!so->stream.open || loop_armed(&so->timer)) {
+        return; /* the timer hands over all that has been submitted by then */
+    }
+    if (begin_ns <= loop_now_ns(sd->loop)) {
         net_stream_ready(&so->stream, (uint64_t)op->parts_ready * op->part_bytes);
+    } else {
+        loop_arm(sd->loop, &so->timer, begin_ns);
     }
 }
 
@@ -229,12 +279,15 @@ int sim_dp_init(struct sim_dp *sd, struct loop *loop, const struct sim_dp_config
 {
     *sd = (struct sim_dp){.loop = loop, .config = *config};
     dp_init(&sd->dp, &sim_dp_ops);
+    sim_links_init(&sd->links, sd);
     pool_init(&sd->ops, sizeof(struct sim_op));
     net_init(&sd->net, loop);
     sd->nodes = calloc(config->n_nodes, sizeof(*sd->nodes));
     sd->cnics = calloc((size_t)config->n_nodes * config->gpus_per_node, sizeof(*sd->cnics));
     sd->rng = rng_new(config->seed, "storage latency");
-    if (!sd->nodes || !sd->cnics || !sd->rng) {
+    struct err err = {0}; /* the tables are this program's own: only memory can be short */
+    if (!sd->nodes || !sd->cnics || !sd->rng ||
+        isolation_init(&sd->isolation, &config->isolation, config->submit.local_past_nic, &err)) {
         sim_dp_done(sd);
         return -ENOMEM;
     }

@@ -22,8 +22,11 @@
 
 #include "base/pool.h"
 #include "datapath/dp.h"
+#include "sim/isolation.h"
 #include "sim/network.h"
+#include "sim/sim_compute.h"
 #include "sim/storage_server.h"
+#include "sim/submit.h"
 
 struct sim_dp_config {
     uint32_t n_nodes, gpus_per_node;
@@ -32,8 +35,10 @@ struct sim_dp_config {
     struct storage_config storage;
     double cluster_Bps;           /* limit of the storage cluster over all nodes; 0 = none */
     uint64_t transfer_latency_ns; /* per copy op, beyond the bytes' own time */
-    bool free_transfers;          /* the oracle: every op takes no time and no capacity */
-    uint32_t depth;               /* ops in flight before -EAGAIN; 0 = no limit */
+    struct sim_submit_config submit;
+    struct sim_isolation_config isolation;
+    bool free_transfers; /* the oracle: every op takes no time and no capacity */
+    uint32_t depth;      /* ops in flight before -EAGAIN; 0 = no limit */
     uint64_t seed;
 };
 
@@ -47,6 +52,10 @@ struct sim_node {
 struct sim_cnic {
     struct net_resource tx,
         rx; /* tx: PCIe reads (out of a memory), rx: PCIe writes (into a memory) */
+    struct submit_queue submit;
+    /* Collectives, the same in both directions. */
+    double inference_Bps, inference_bytes; /* bytes: until inference_at_ns */
+    uint64_t inference_at_ns;
 };
 
 struct sim_dp {
@@ -57,6 +66,8 @@ struct sim_dp {
     uint32_t n_busy_snics;
     struct sim_node *nodes;
     struct sim_cnic *cnics; /* node * gpus_per_node + gpu */
+    struct isolation isolation;
+    struct sim_links links; /* for sim_compute */
     struct pool ops;
     struct rng *rng;
 };
@@ -64,6 +75,12 @@ struct sim_dp {
 /* Returns 0 or -ENOMEM. */
 int sim_dp_init(struct sim_dp *sd, struct loop *loop, const struct sim_dp_config *config);
 void sim_dp_done(struct sim_dp *sd);
+
+/* For sim_dp_init(). */
+void sim_links_init(struct sim_links *links, struct sim_dp *sd);
+
+/* Bytes of collectives through a NIC so far, in one direction. */
+double sim_dp_inference_bytes(const struct sim_dp *sd, const struct sim_cnic *cnic);
 
 /* 0 when every byte accepted by every resource has been delivered; else -EPROTO and the resource's
  * name. */

@@ -44,8 +44,7 @@ static void arm(struct storage_server *s)
         loop_disarm(s->loop, &s->timer);
         return;
     }
-    double ns = ceil(least * n_serving(s) / s->rate_Bps * 1e9);
-    loop_arm(s->loop, &s->timer, s->served_at_ns + (uint64_t)(ns > 0 ? ns : 0));
+    loop_arm(s->loop, &s->timer, loop_after_ns(s->loop, least * n_serving(s) / s->rate_Bps * 1e9));
 }
 
 /* Tells the owner of a change only: between two jobs that follow each other at once the server stays

@@ -207,6 +207,24 @@ START_TEST(test_subagents)
 }
 END_TEST
 
+/* A child that begins with a child that begins with its parent. */
+START_TEST(test_grandchildren)
+{
+    struct fixture f;
+    const struct workload_session sessions[] = {
+        {.arrival_ns = 7 * S, .n_turns = 1, .parent = WORKLOAD_NONE},
+        {.n_turns = 1, .parent = 0, .parent_turn = WORKLOAD_NONE, .spawn_delay_ns = 2 * S},
+        {.n_turns = 1, .parent = 1, .parent_turn = WORKLOAD_NONE, .spawn_delay_ns = 3 * S}};
+    const struct workload_turn turns[][3] = {{{.prompt_tok = 100, .gen_tok = 2}},
+                                             {{.prompt_tok = 100, .gen_tok = 2}},
+                                             {{.prompt_tok = 100, .gen_tok = 2}}};
+    play(&f, 3, sessions, turns);
+    check_times(&f, 0, 0, 7, 7, 27);
+    check_times(&f, 1, 0, 9, 9, 29);
+    check_times(&f, 2, 0, 12, 12, 32);
+}
+END_TEST
+
 /* Shared prefixes: what hits is decided by the order of arrivals, what is read waits until it is
  * durable, scopes do not mix, and a prompt hit in full computes a token all the same. */
 START_TEST(test_shared_prefixes)
@@ -245,6 +263,7 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_test(tc, test_chain);
     tcase_add_test(tc, test_subagents);
+    tcase_add_test(tc, test_grandchildren);
     tcase_add_test(tc, test_shared_prefixes);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);

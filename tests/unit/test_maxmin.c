@@ -170,12 +170,36 @@ START_TEST(textbook_line_network)
 }
 END_TEST
 
+START_TEST(certificate_sees_wrong_rates)
+{
+    /* Two flows on a link of capacity 10, one capped at 2: rates 2 and 8. */
+    struct maxmin m;
+    maxmin_init(&m);
+    struct maxmin_resource *link = &resources[0];
+    maxmin_resource_init(link, 10);
+    flows[0] = (struct maxmin_flow){.cap_Bps = 2};
+    flows[1] = (struct maxmin_flow){.cap_Bps = MAXMIN_NO_CAP};
+    maxmin_add(&m, &flows[0], &link, 1);
+    maxmin_add(&m, &flows[1], &link, 1);
+    maxmin_solve(&m, ignore, NULL);
+    ck_assert(maxmin_certified(link, 1e-9));
+    static const double wrong[][2] = {{2.1, 7.9}, {1.9, 8.1}, {2, 7.9}, {2, 8.1}, {5, 5}};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        flows[0].rate_Bps = wrong[i][0];
+        flows[1].rate_Bps = wrong[i][1];
+        ck_assert_msg(!maxmin_certified(link, 1e-9), "%g and %g pass", wrong[i][0], wrong[i][1]);
+    }
+    maxmin_done(&m);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("maxmin");
     TCase *t = tcase_create("maxmin");
     tcase_set_timeout(t, 120);
     tcase_add_test(t, textbook_line_network);
+    tcase_add_test(t, certificate_sees_wrong_rates);
     tcase_add_loop_test(t, equals_progressive_filling_at_random_events, 1, 31);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

@@ -166,12 +166,14 @@ static const char profile_text[] =
 static void make_targets(char *text, size_t size)
 {
     static const char *const truth[] = {"timing.attention_efficiency=0.3",
-                                        "timing.linear_efficiency=0.3",
-                                        "timing.decode_fixed_s=7ms"};
-    struct result r = here(truth, 3);
+                                        "timing.linear_efficiency=0.3", "timing.decode_fixed_s=7ms",
+                                        "workload.agents=256"};
+    struct result r = here(truth, 4);
     snprintf(text, size,
-             COLUMNS "e,m,quickstart,,jct_s,%.9g,1\ne,m,quickstart,,ttft_s,%.9g,1\n"
-                     "e,m,quickstart,,tpot_s,%.9g,1\ne,other,quickstart,,jct_s,1,1\n",
+             COLUMNS
+             "e,m,quickstart,workload.agents=256,jct_s,%.9g,1\n"
+             "e,m,quickstart,workload.agents=256,ttft_s,%.9g,1\n"
+             "e,m,quickstart,workload.agents=256,tpot_s,%.9g,1\ne,other,quickstart,,jct_s,1,1\n",
              r.jct_s, r.ttft_s.mean, r.tpot_s.mean);
 }
 

@@ -355,7 +355,7 @@ START_TEST(automatic_ep_groups)
         {"cluster.prefill_nodes=1", "cluster.decode_nodes=1", 8, 8},
         {"cluster.prefill_nodes=3", "cluster.decode_nodes=6", 8, 24},
         {"cluster.prefill_nodes=48", "cluster.decode_nodes=96", 16, 32},
-        {"cluster.gpus_per_node=20", "cluster.decode_nodes=2", 10, 20},
+        {"cluster.gpus_per_node=12", "cluster.decode_nodes=2", 12, 24},
         {"cluster.gpus_per_node=3", "cluster.decode_nodes=7", 3, 21},
         {"model=qwen2.5-32b", "cluster.decode_nodes=4", 1, 1},
     };

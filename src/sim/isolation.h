@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * How KV transfers and the collectives of inference share a compute NIC, averaged over time.
+ *
+ * Collectives come in bursts of tens to hundreds of microseconds, thousands a second; KV transfers
+ * last for milliseconds to seconds. While a burst lasts KV gets the share w of the link that the
+ * arbiter gives it (if it wants that much), and the collective takes 1 / (1 - w) of the time it
+ * takes alone. Arbiters are work-conserving, so over a whole period KV gets what the collectives
+ * leave, C - rho, whatever w is, but never less than w C. All GPUs of a group meet in every
+ * collective, so the slowest link sets its time:
+ *
+ *     stretch = max over links of 1 / (1 - min(w_port, u_port) - min(w_local, u_local))
+ *
+ * with u what KV transfers use of the link now. w by mode:
+ *     spec      the floor that the paper's tables leave VL2 beside one busy lane, 1/960
+ *     low_only  the share of the Low table alone, 1/4
+ *     none      a queue pair is like another: n q / (n q + p), n transfers of q pairs each on
+ *               the link against p pairs of inference
+ * Copies by cudaMemcpyAsync meet the NIC at the GPU's PCIe port, which knows no classes: w = 1/2.
+ */
+#ifndef DUALPATH_SIM_ISOLATION_H
+#define DUALPATH_SIM_ISOLATION_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/qos.h"
+#include "sim/network.h"
+
+struct sim_isolation_config {
+    enum vlarb_mode port, egress, local; /* NIC port, switch egress, loopback */
+    double kv_queue_pairs;               /* q; > 0 */
+};
+
+struct isolation {
+    struct sim_isolation_config config;
+    double fixed_frac[2]; /* w of spec and of low_only */
+    bool local_on_pcie;   /* local copies are cudaMemcpyAsync */
+};
+
+/* The paper's tables: KV on VL2, one inference lane busy. 0, or the error of the arbiter. */
+int isolation_init(struct isolation *i, const struct sim_isolation_config *config,
+                   bool local_on_pcie, struct err *err);
+
+/* The share w of n transfers in a mode against so many queue pairs of inference. */
+double isolation_share(const struct isolation *i, enum vlarb_mode mode, uint32_t n_transfers,
+                       double queue_pairs);
+
+/* The part of a link that KV transfers now take from a burst: the sum of the two minima. */
+double isolation_taken(const struct isolation *i, const struct net_resource *link,
+                       enum vlarb_mode port_mode, double link_Bps, double queue_pairs);
+
+#endif

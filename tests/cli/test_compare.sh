@@ -1,0 +1,37 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Output and exit status of 'dualpath compare' against tests/cli/compare/*.golden, and what 'dualpath
+# probe' says of wrong usage.
+# Usage: test_compare.sh DUALPATH DIRECTORY; with UPDATE=1 it rewrites the golden files.
+dualpath=$(realpath "$1")
+cd "$2" || exit 1
+failed=0
+
+# check NAME ARGUMENTS...: stdout, stderr and status of one call
+check() {
+    name=$1
+    shift
+    got=$("$dualpath" "$@" 2>&1; echo "exit $?")
+    if [ -n "$UPDATE" ]; then
+        printf '%s\n' "$got" >"$name.golden"
+    elif ! printf '%s\n' "$got" | diff -u "$name.golden" -; then
+        echo "FAILED: $name"
+        failed=1
+    fi
+}
+
+check text compare real.json sim.json
+check all compare --all real.json sim.json --tolerance 0.3
+check decisions compare real.json sim.json --decisions real.csv sim.csv
+check json compare --format json real.json sim.json --decisions real.csv sim.csv
+check one_file compare real.json
+check absent compare real.json absent.json
+check no_result compare real.json real.csv
+check bad_tolerance compare real.json sim.json --tolerance -1
+
+check probe_transport probe --transport carrier
+check probe_directory probe --storage-dir /nonexistent/directory
+check probe_seconds probe --seconds soon
+check machine_absent run loopback --machine absent.json
+check machine_no_profile run loopback --machine real.json
+exit $failed

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * scenarios/saturate.json against the closed forms of the bottleneck-free region, written down here
+ * a second time (arXiv 2602.21548, bottleneck-free analysis; the derivation stands in
+ * model/bounds.h). Every storage NIC always has reads queued, computing takes no time, requests are
+ * equal.
+ *
+ * Without an argument a subset runs; "full" runs every point and prints the table that stands in
+ * src/sim/README.md.
+ */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "input/scenario.h"
+#include "plan/simulate.h"
+
+#define AGENTS_PER_NODE 160u
+
+static bool full;
+
+/* A set-up, one parameter at a time away from g = 8, s = 1, B = 50 GB/s, M = 500 GB/s. */
+struct setup {
+    const char *name;
+    double g, s, dram_Bps;
+    double pd_min, pd_max; /* the knees, from the published formula */
+};
+
+static const double cnic_Bps = 50e9;
+static const struct setup setups[] = {
+    {"g=8 s=1 M=500", 8, 1, 500e9, 1.0 / 7, 7.0 / 2},
+    {"s=2", 8, 2, 500e9, 1.0 / 3, 1},
+    {"g=4", 4, 1, 500e9, 1.0 / 3, 3.0 / 2},
+    {"M=250", 8, 1, 250e9, 1.0 / 7, 1},
+};
+
+struct point {
+    unsigned setup, p, d;
+    bool fast; /* in the suite */
+};
+
+static const struct point points[] = {
+    {0, 1, 10, false}, {0, 1, 9, false}, {0, 1, 8, false}, {0, 1, 7, true},  {0, 1, 4, false},
+    {0, 1, 1, true},   {0, 2, 1, false}, {0, 3, 1, false}, {0, 7, 2, false}, {0, 4, 1, true},
+    {0, 5, 1, false},  {1, 1, 5, false}, {1, 1, 4, false}, {1, 1, 3, false}, {1, 1, 2, false},
+    {1, 1, 1, true},   {1, 3, 2, false}, {1, 2, 1, false}, {2, 1, 5, false}, {2, 1, 4, false},
+    {2, 1, 3, true},   {2, 1, 2, false}, {2, 1, 1, false}, {2, 3, 2, false}, {2, 2, 1, true},
+    {2, 3, 1, false},  {3, 1, 8, false}, {3, 1, 7, false}, {3, 1, 1, true},  {3, 3, 2, false},
+    {3, 2, 1, false},  {3, 3, 1, false},
+};
+
+/*
+ * Loads by resource, as fractions of capacity, when each prefill node's NIC reads x and each decode
+ * node's y of its line rate (T_p and T_c of the paper with P*g*D*g pairs summed up): x = y = 1
+ * gives the paper's inequalities.
+ */
+static void closed_forms(const struct setup *c, double pd, double x, double y,
+                         double ret[RESULT_N_RESOURCES])
+{
+    double unit = c->s / c->g, dram = c->s * cnic_Bps / c->dram_Bps;
+    ret[RESULT_PE_SNIC] = x;
+    ret[RESULT_DE_SNIC] = y;
+    ret[RESULT_PE_CNIC_READ] = unit * 2 * x;
+    ret[RESULT_PE_CNIC_WRITE] = unit * (x + y / pd);
+    ret[RESULT_DE_CNIC_READ] = unit * (x * pd + 2 * y);
+    ret[RESULT_DE_CNIC_WRITE] = unit * (2 * x * pd + y);
+    ret[RESULT_PE_DRAM] = dram * 2 * x;
+    ret[RESULT_DE_DRAM] = dram * (3 * y + 2 * x * pd);
+}
+
+static double largest(const double *load)
+{
+    double most = 0;
+    for (unsigned r = 0; r <= RESULT_DE_DRAM; r++) {
+        most = fmax(most, load[r]);
+    }
+    return most;
+}
+
+static void run(const struct setup *c, const struct point *at, struct result *ret)
+{
+    char texts[6][64];
+    const char *sets[6];
+    snprintf(texts[0], sizeof(texts[0]), "cluster.prefill_nodes=%u", at->p);
+    snprintf(texts[1], sizeof(texts[1]), "cluster.decode_nodes=%u", at->d);
+    snprintf(texts[2], sizeof(texts[2]), "cluster.gpus_per_node=%.0f", c->g);
+    snprintf(texts[3], sizeof(texts[3]), "cluster.snic_Bps=%.0f", c->s * cnic_Bps);
+    snprintf(texts[4], sizeof(texts[4]), "cluster.dram_Bps=%.0f", c->dram_Bps);
+    snprintf(texts[5], sizeof(texts[5]), "workload.agents=%u", AGENTS_PER_NODE * (at->p + at->d));
+    for (unsigned i = 0; i < 6; i++) {
+        sets[i] = texts[i];
+    }
+    struct scenario sc;
+    struct scenario_notes notes;
+    struct simulation_options options = {0};
+    struct simulation *s;
+    struct err err = {0};
+    ck_assert_msg(!scenario_read("scenarios/saturate.json", sets, 6, &sc, &notes, &err), "%s",
+                  err.text);
+    ck_assert_msg(!simulation_new(&sc, &options, &s, &err), "%s", err.text);
+    ck_assert_msg(!simulation_run(s, ret, &err), "%s", err.text);
+    simulation_free(s);
+    scenario_notes_done(&notes);
+}
+
+static void print(const struct setup *c, const struct point *at, double wanted, double found,
+                  const struct result *r, const double *forms)
+{
+    printf("| %s | %u:%u | %.4f | %.4f |", c->name, at->p, at->d, wanted, found);
+    for (unsigned i = RESULT_PE_CNIC_READ; i <= RESULT_DE_DRAM; i++) {
+        printf(" %.3f (%+.1f %%) |", r->utilization[i], 100 * (r->utilization[i] / forms[i] - 1));
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+static void check(const struct point *at)
+{
+    const struct setup *c = &setups[at->setup];
+    double pd = (double)at->p / at->d, forms[RESULT_N_RESOURCES];
+    struct result r;
+    run(c, at, &r);
+
+    closed_forms(c, pd, 1, 1, forms);
+    double wanted = 1 / fmax(1, largest(forms));
+    double x = r.utilization[RESULT_PE_SNIC], y = r.utilization[RESULT_DE_SNIC];
+    double found = (x * at->p + y * at->d) / (at->p + at->d);
+    bool knee = fabs(pd / c->pd_min - 1) < 1e-9 || fabs(pd / c->pd_max - 1) < 1e-9;
+    bool inside = pd > c->pd_min && pd < c->pd_max;
+    closed_forms(c, pd, x, y, forms);
+    print(c, at, wanted, found, &r, forms);
+
+    ck_assert_double_eq_tol(wanted, 1, inside || knee ? 1e-9 : 1); /* the knees are right */
+    if (knee) {
+        ck_assert_double_ge(found, 0.97);
+    } else if (inside) {
+        ck_assert_double_ge(found, 0.99);
+    } else {
+        ck_assert_double_lt(wanted, 1);
+        ck_assert_double_eq_tol(found / wanted, 1, 0.02);
+    }
+    for (unsigned i = RESULT_PE_CNIC_READ; i <= RESULT_DE_DRAM; i++) {
+        ck_assert_msg(fabs(r.utilization[i] / forms[i] - 1) < 0.01, "%s %u:%u %s: %.4f, not %.4f",
+                      c->name, at->p, at->d, result_resource_name((enum result_resource)i),
+                      r.utilization[i], forms[i]);
+    }
+}
+
+START_TEST(region)
+{
+    const struct point *at = &points[_i];
+    if (full || at->fast) {
+        check(at);
+    }
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    full = argc > 1 && strcmp(argv[1], "full") == 0;
+    Suite *s = suite_create("saturate");
+    TCase *t = tcase_create("region");
+    tcase_set_timeout(t, 600);
+    tcase_add_loop_test(t, region, 0, (int)(sizeof(points) / sizeof(points[0])));
+    suite_add_tcase(s, t);
+    SRunner *sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed != 0;
+}
