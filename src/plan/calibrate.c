@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define JACOBIAN_STEP 0.06
-#define CONVERGED     0.01 /* relative change of the constants */
+#define JACOBIAN_STEP 0.2
+#define CONVERGED     1e-3 /* relative change of the constants */
 #define FAR           10.0 /* residual outside the range of a constant: no step goes there */
 #define SETTING_SIZE  160
 

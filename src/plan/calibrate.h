@@ -2,7 +2,7 @@
 /*
  * Fits a few constants of the time model to published figures: nonlinear least squares
  * (Levenberg-Marquardt) on r_i = ln(ours / published), in the logarithms of the constants, with a
- * Jacobian from simulations at a 6 % step of each constant (a step that the simulated scheduling
+ * Jacobian from simulations at a 20 % step of each constant (a step that the simulated scheduling
  * decisions do not drown in). All runs of a step are independent and run in parallel; with fixed
  * seeds a calibration is repeatable to the bit.
  *
