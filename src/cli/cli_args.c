@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -18,6 +19,20 @@ int cli_positive(const char *option, enum unit_kind kind, const char *text, doub
     }
     err_at(err, option, 0, 0);
     return err_set(err, -EINVAL, "found '%.60s', expected %s, above 0", text, units_expected(kind));
+}
+
+int cli_parse_count(const char *option, const char *text, unsigned max, unsigned *ret,
+                    struct err *err)
+{
+    char *end;
+    errno = 0;
+    unsigned long value = *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : 0;
+    if (value >= 1 && value <= max && errno == 0 && *end == '\0') {
+        *ret = (unsigned)value;
+        return 0;
+    }
+    err_at(err, option, 0, 0);
+    return err_set(err, -EINVAL, "found '%.60s', expected a whole number from 1 to %u", text, max);
 }
 
 int cli_parse_format(const char *text, enum cli_format *ret_format, struct err *err)

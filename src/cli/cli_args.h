@@ -15,6 +15,10 @@ enum cli_format { CLI_TEXT, CLI_JSON };
 int cli_positive(const char *option, enum unit_kind kind, const char *text, double *ret_value,
                  struct err *err);
 
+/* Parses a whole number from 1 to max. Returns 0, or -EINVAL with err. */
+int cli_parse_count(const char *option, const char *text, unsigned max, unsigned *ret,
+                    struct err *err);
+
 /* "text" or "json". Returns 0, or -EINVAL with err. */
 int cli_parse_format(const char *text, enum cli_format *ret_format, struct err *err);
 

@@ -7,6 +7,9 @@
 
 const struct command cli_commands[] = {
     {"run", "simulates one scenario and prints the result", cmd_run},
+    {"paper", "the published results of the DualPath paper beside ours", cmd_paper},
+    {"calibrate", "fits the constants of the time model to published or measured figures",
+     cmd_calibrate},
     {"compare", "two results side by side, figure by figure", cmd_compare},
     {"probe", "measures this machine and writes a profile for the simulator", cmd_probe},
     {"bounds", "the P/D ratios at which only the storage NICs limit", cmd_bounds},

@@ -161,10 +161,11 @@ void cards_names_free(char **names)
 
 static const char *kind_noun(const char *kind)
 {
-    return strcmp(kind, "models") == 0    ? "model"
-           : strcmp(kind, "gpus") == 0    ? "GPU"
-           : strcmp(kind, "storage") == 0 ? "storage profile"
-                                          : "scenario";
+    return strcmp(kind, "models") == 0     ? "model"
+           : strcmp(kind, "gpus") == 0     ? "GPU"
+           : strcmp(kind, "storage") == 0  ? "storage profile"
+           : strcmp(kind, "profiles") == 0 ? "calibration profile"
+                                           : "scenario";
 }
 
 static int unknown_name(const char *kind, const char *name, struct err *err)

@@ -10,9 +10,13 @@
 
 #include "base/rng.h"
 
-#define FIRST_SIGMA  0.2
-#define APPEND_SIGMA 1.2
-#define GEN_SIGMA    0.8
+#define EARLY_SHARE     0.12
+#define EARLY_TURNS_MAX 0.35 /* of the mean number of turns */
+#define TURNS_SIGMA     0.4
+#define EARLY_SPREAD    0.2
+#define GEN_SHARE_SIGMA 0.97
+#define APPEND_SIGMA    1.2
+#define GEN_SIGMA       0.8
 
 /* Table 2 of the paper. */
 static const struct {
@@ -26,6 +30,61 @@ static const struct {
 static double mix(double a, double b, double share)
 {
     return a + (b - a) * share;
+}
+
+/* P(N = n) of a trajectory that ends early: ln N uniform on [0, ln most], rounded. */
+static double early_probability(double most, uint32_t n)
+{
+    double low = fmax(n - 0.5, 1), high = fmin(n + 0.5, most);
+    return high > low ? log(high / low) / log(most) : 0;
+}
+
+/* Mean prompt of a trajectory of n turns over its total: appends grow as x^power over its course.
+ */
+static double context_share(const struct generator_params *p, double n, double power)
+{
+    double appends = n < 2 ? 1 : 1 / (1 + power) + 0.5 / n;
+    return (1 - p->gen_share) * appends + p->gen_share * (0.5 - 0.5 / n);
+}
+
+static double mean_context(const struct generator_params *p, double power)
+{
+    double early = 0, share = p->early_share;
+    for (uint32_t n = 1; n <= p->early_turns_max + 1; n++) {
+        early += early_probability(p->early_turns_max, n) * context_share(p, n, power);
+    }
+    return share * p->early_total_tok * early +
+           (1 - share) * p->late_total_tok * context_share(p, p->late_turns, power);
+}
+
+/* The power that gives the table's mean context. */
+static double solve_power(const struct generator_params *p)
+{
+    double low = 0.05, high = 3;
+    for (int i = 0; i < 60; i++) {
+        double middle = (low + high) / 2;
+        /* The faster contexts grow at first, the larger is their mean. */
+        *(mean_context(p, middle) > p->context_tok ? &low : &high) = middle;
+    }
+    return low;
+}
+
+static void derive(struct generator_params *p)
+{
+    double early_turns = 0, early_inverse = 0, q = p->early_share;
+    double per_turn = p->append_tok + p->gen_tok;
+    p->early_turns_max = EARLY_TURNS_MAX * p->turns;
+    for (uint32_t n = 1; n <= p->early_turns_max + 1; n++) {
+        early_turns += early_probability(p->early_turns_max, n) * n;
+        early_inverse += early_probability(p->early_turns_max, n) / n;
+    }
+    p->late_turns = (p->turns - q * early_turns) / (1 - q);
+    double late_inverse = exp(p->turns_sigma * p->turns_sigma) / p->late_turns;
+    p->early_total_tok =
+        (per_turn - late_inverse * p->total_tok) / (q * (early_inverse - late_inverse));
+    p->late_total_tok = (p->total_tok - q * p->early_total_tok) / (1 - q);
+    p->gen_share = p->gen_tok / per_turn;
+    p->append_power = solve_power(p);
 }
 
 int generator_params(uint64_t max_len_tok, struct generator_params *ret_params, struct err *err)
@@ -46,19 +105,29 @@ int generator_params(uint64_t max_len_tok, struct generator_params *ret_params, 
         .gen_tok = mix(table[i].gen, table[i + 1].gen, share),
         .total_tok = mix(table[i].total, table[i + 1].total, share),
         .context_tok = mix(table[i].context, table[i + 1].context, share),
+        .early_share = EARLY_SHARE,
+        .turns_sigma = TURNS_SIGMA,
     };
-    double per_turn = p.append_tok + p.gen_tok;
-    p.turns_sigma = sqrt(log(p.turns * per_turn / p.total_tok));
-    p.first_tok = 2 * p.context_tok - p.total_tok + p.gen_tok;
-    p.gen_share = p.gen_tok / (per_turn * (1 - p.first_tok / p.total_tok));
+    derive(&p);
     *ret_params = p;
     return 0;
 }
 
 /* What is drawn for each trajectory before its turns are. */
 struct outline {
-    uint32_t *n_turns, *total_tok, *first_tok; /* [n] */
+    uint32_t *n_turns, *total_tok; /* [n] */
+    double *gen_share;             /* [n] */
 };
+
+static void shuffle_shares(struct rng *r, double *values, uint32_t n)
+{
+    for (uint32_t i = n; i > 1; i--) {
+        uint32_t j = (uint32_t)rng_below(r, i);
+        double v = values[i - 1];
+        values[i - 1] = values[j];
+        values[j] = v;
+    }
+}
 
 /* A draw in slice i of n of the standard normal distribution cut at +-4. */
 static double stratum_normal(struct rng *r, uint32_t i, uint32_t n)
@@ -78,34 +147,108 @@ static void shuffle(struct rng *r, uint32_t *values, uint32_t n)
     }
 }
 
-static int draw_lognormal(uint64_t seed, const char *stream, double mean, double sigma,
-                          uint32_t *values, uint32_t n)
+/* The first n_early of n trajectories end early. */
+static int draw_turns(const struct generator_params *p, uint64_t seed, uint32_t n_early, uint32_t n,
+                      uint32_t *values)
 {
-    struct rng *r = rng_new(seed, stream);
+    struct rng *r = rng_new(seed, "generator.turns");
     if (!r) {
         return -ENOMEM;
     }
-    double median = mean * exp(-sigma * sigma / 2);
-    for (uint32_t i = 0; i < n; i++) {
-        values[i] = (uint32_t)lround(median * exp(sigma * stratum_normal(r, i, n)));
+    for (uint32_t i = 0; i < n_early; i++) {
+        double u = ((double)i + rng_uniform(r)) / n_early;
+        values[i] = (uint32_t)lround(exp(u * log(p->early_turns_max)));
     }
-    shuffle(r, values, n);
+    double median = p->late_turns * exp(-p->turns_sigma * p->turns_sigma / 2);
+    for (uint32_t i = n_early; i < n; i++) {
+        double z = stratum_normal(r, i - n_early, n - n_early);
+        values[i] = (uint32_t)lround(median * exp(p->turns_sigma * z));
+    }
     rng_free(r);
     return 0;
 }
 
-static int draw_totals(uint64_t seed, double mean, double max, uint32_t *values, uint32_t n)
+/* Uniform on [low, high], in slices, shuffled. */
+static void draw_uniform(struct rng *r, double low, double high, uint32_t *values, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        double v = low + (high - low) * (((double)i + rng_uniform(r)) / n);
+        values[i] = (uint32_t)lround(v);
+    }
+    shuffle(r, values, n);
+}
+
+static int draw_totals(const struct generator_params *p, uint64_t max_len_tok, uint64_t seed,
+                       uint32_t n_early, uint32_t n, uint32_t *values)
 {
     struct rng *r = rng_new(seed, "generator.total");
     if (!r) {
         return -ENOMEM;
     }
-    double min = 2 * mean - max;
-    for (uint32_t i = 0; i < n; i++) {
-        double v = min + (max + 1 - min) * (((double)i + rng_uniform(r)) / n);
-        values[i] = (uint32_t)fmin(v, max); /* with millions of slices the last draw rounds to 1 */
+    double early = p->early_total_tok, max = (double)max_len_tok;
+    draw_uniform(r, early * (1 - EARLY_SPREAD), early * (1 + EARLY_SPREAD), values, n_early);
+    draw_uniform(r, 2 * p->late_total_tok - max, max, values + n_early, n - n_early);
+    rng_free(r);
+    return 0;
+}
+
+/* Share of generated tokens: its logit is normal. */
+static double gen_share(double centre, double z)
+{
+    return 1 / (1 + exp(-centre - GEN_SHARE_SIGMA * z));
+}
+
+/* The centre at which the shares' mean is the table's. */
+static double solve_centre(double mean)
+{
+    const uint32_t n = 1000;
+    double low = -10, high = 10;
+    for (int i = 0; i < 60; i++) {
+        double middle = (low + high) / 2, sum = 0;
+        for (uint32_t k = 0; k < n; k++) {
+            sum += gen_share(middle, rng_normal_inverse_cdf((k + 0.5) / n));
+        }
+        *(sum / n < mean ? &low : &high) = middle;
     }
-    shuffle(r, values, n);
+    return low;
+}
+
+/* Those that end early have the mean: a few of them make up much of the table's mean of gen. */
+static int draw_shares(const struct generator_params *p, uint64_t seed, uint32_t n_early,
+                       uint32_t n, double *values)
+{
+    struct rng *r = rng_new(seed, "generator.share");
+    double centre = solve_centre(p->gen_share);
+    if (!r) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        values[i] = i < n_early ? p->gen_share
+                                : gen_share(centre, stratum_normal(r, i - n_early, n - n_early));
+    }
+    shuffle_shares(r, values + n_early, n - n_early);
+    rng_free(r);
+    return 0;
+}
+
+/* The same random order for all arrays. */
+static int mix_order(uint64_t seed, struct outline *o, uint32_t n)
+{
+    struct rng *r = rng_new(seed, "generator.order");
+    if (!r) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = n; i > 1; i--) {
+        uint32_t j = (uint32_t)rng_below(r, i);
+        uint32_t turns = o->n_turns[i - 1], total = o->total_tok[i - 1];
+        double share = o->gen_share[i - 1];
+        o->n_turns[i - 1] = o->n_turns[j];
+        o->total_tok[i - 1] = o->total_tok[j];
+        o->gen_share[i - 1] = o->gen_share[j];
+        o->gen_share[j] = share;
+        o->n_turns[j] = turns;
+        o->total_tok[j] = total;
+    }
     rng_free(r);
     return 0;
 }
@@ -113,37 +256,38 @@ static int draw_totals(uint64_t seed, double mean, double max, uint32_t *values,
 static int draw_outline(const struct generator_params *p, uint64_t max_len_tok, uint32_t n,
                         uint64_t seed, struct outline *o)
 {
+    uint32_t n_early = (uint32_t)lround(p->early_share * n);
     o->n_turns = calloc(n, sizeof(*o->n_turns));
     o->total_tok = calloc(n, sizeof(*o->total_tok));
-    o->first_tok = calloc(n, sizeof(*o->first_tok));
-    if (!o->n_turns || !o->total_tok || !o->first_tok) {
+    o->gen_share = calloc(n, sizeof(*o->gen_share));
+    if (!o->n_turns || !o->total_tok || !o->gen_share) {
         return -ENOMEM;
     }
-    int rc = draw_lognormal(seed, "generator.turns", p->turns, p->turns_sigma, o->n_turns, n);
-    if (rc == 0) {
-        rc = draw_lognormal(seed, "generator.first", p->first_tok, FIRST_SIGMA, o->first_tok, n);
-    }
-    return rc ? rc : draw_totals(seed, p->total_tok, (double)max_len_tok, o->total_tok, n);
+    int rc = draw_turns(p, seed, n_early, n, o->n_turns);
+    rc = rc ? rc : draw_totals(p, max_len_tok, seed, n_early, n, o->total_tok);
+    rc = rc ? rc : draw_shares(p, seed, n_early, n, o->gen_share);
+    return rc ? rc : mix_order(seed, o, n);
 }
 
 static void outline_done(struct outline *o)
 {
     free(o->n_turns);
     free(o->total_tok);
-    free(o->first_tok);
+    free(o->gen_share);
 }
 
 /*
- * Splits sum into n lengths >= 1 with lognormal weights; weights is scratch for n values. Rounding
- * the running sum, not each length, makes the lengths add up exactly. sum >= n, because N and A_1
- * are cut at four sigma.
+ * Splits sum into n lengths >= 1 with lognormal weights around a running sum that grows as x^power;
+ * weights is scratch for n values. Rounding the running sum, not each length, makes the lengths add
+ * up exactly. sum >= n, because N is cut at four sigma.
  */
-static void split(struct rng *r, uint32_t sum, uint32_t n, double sigma, double *weights,
-                  uint32_t *ret_lengths)
+static void split(struct rng *r, uint32_t sum, uint32_t n, double power, double sigma,
+                  double *weights, uint32_t *ret_lengths)
 {
     double all = 0;
     for (uint32_t i = 0; i < n; i++) {
-        weights[i] = rng_lognormal(r, 1, sigma);
+        double mean = pow((i + 1.0) / n, power) - pow((double)i / n, power);
+        weights[i] = mean * rng_lognormal(r, 1, sigma);
         all += weights[i];
     }
     double spare = sum - n, running = 0;
@@ -181,13 +325,13 @@ static void scratch_done(struct scratch *s)
 }
 
 static void fill_turns(struct rng *r, const struct scratch *s, uint32_t n_turns, uint32_t total_tok,
-                       uint32_t first_tok, double gen_share, struct trace_turn *turns)
+                       double share, double power, struct trace_turn *turns)
 {
-    uint32_t rest = total_tok - first_tok;
-    uint32_t gen = (uint32_t)lround(gen_share * rest);
-    s->append[0] = first_tok;
-    split(r, rest - gen, n_turns - 1, APPEND_SIGMA, s->weights, s->append + 1);
-    split(r, gen, n_turns, GEN_SIGMA, s->weights, s->gen);
+    /* Every turn appends and generates something. */
+    double least = n_turns, most = (double)total_tok - n_turns;
+    uint32_t gen = (uint32_t)lround(fmin(fmax(share * total_tok, least), most));
+    split(r, total_tok - gen, n_turns, power, APPEND_SIGMA, s->weights, s->append);
+    split(r, gen, n_turns, 1, GEN_SIGMA, s->weights, s->gen);
     uint32_t context_tok = 0;
     for (uint32_t i = 0; i < n_turns; i++) {
         context_tok += s->append[i];
@@ -224,7 +368,7 @@ static int fill_trace(struct trace *t, const struct outline *o, const struct gen
                                                 .parent = TRACE_NONE,
                                                 .parent_turn = TRACE_NONE};
         snprintf(t->sessions[i].name, sizeof(t->sessions[i].name), "trajectory-%u", i);
-        fill_turns(r, &s, o->n_turns[i], o->total_tok[i], o->first_tok[i], p->gen_share,
+        fill_turns(r, &s, o->n_turns[i], o->total_tok[i], o->gen_share[i], p->append_power,
                    t->turns + turn);
         turn += o->n_turns[i];
     }

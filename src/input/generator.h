@@ -13,27 +13,31 @@
  *
  * The columns do not multiply out (turns * (append + gen) is 1.6-1.7 times total), so they are two
  * kinds of mean. Append and gen are means over trajectories of each trajectory's own mean,
- * E[T / N]; total / turns = 477 / 402 / 356 is the mean over turns. Both hold when the total is
- * drawn independently of the number of turns N, for then E[T / N] = E[T] E[1 / N], and a lognormal
- * N has E[N] E[1 / N] = exp(sigma^2):
+ * E[T / N]; total / turns = 477 / 402 / 356 is the mean over turns. The first is larger because a
+ * few trajectories end after a few turns with a long context each. That they do is in the paper's
+ * run at scale (49,152 agents of the 48K set): 4 % of the agents are over after 100 s, 7 % after
+ * 400, 14 % after 900, when at the 2.1K turns/s of that run each of the others has had about 4, 18
+ * and 42 turns; 44 / 60 / 70 / 87 / 99 % are over at 108 / 133 / 153 / 193 / 340 turns. And its
+ * TTFT of 23 s at the start is 49,152 / 2.1K: the first prompts cost no more than later turns do.
+ * That run's prompt tokens add up to 29.2K per turn; the sets made here have 28.0K at 48K.
  *
- *   sigma^2 = ln(turns (append + gen) / total)           0.678 / 0.689 / 0.727  sigma of ln N
- *   first   = 2 context - total + gen                    5,875 / 7,805 / 9,660  mean of A_1
- *   share   = gen / ((append + gen)(1 - first / total))  0.246 / 0.326 / 0.352  g in what follows
+ * Hence here: a share q = 0.12 ends early, with ln N uniform on [0, ln(0.35 turns)]; for the others
+ * N is lognormal with sigma 0.4. What else follows from the table (q, N given):
  *
- * The context of a turn is read as its prompt (without its own append the mean would be 3.5 / 1.9 /
- * 1.3 % lower). With the tokens after A_1 exchangeable over the turns, the mean prompt of a
- * trajectory is (A_1 + T) / 2 - (mean gen) / 2, whence first. A_1 is one of the A_i, so it counts
- * in the append mean; left out, the same identity would give sigma = 0.83.
+ *   T_early  from E[T / N] = append + gen           7,200 / 8,300 / 8,200 tok, +-20 %
+ *   T_late   from E[T] = total, up to MaxLen        0.96 of MaxLen on average, uniform
+ *   share    gen / (append + gen)                   0.196 / 0.266 / 0.291 of T is generated, on
+ *            average: its logit is normal over the trajectories, with sigma 0.97 as among the
+ *            sessions of the public WEKA coding traces (23 sessions, of what they grow by)
+ *   power    from the mean context over trajectories: the appends' running sum grows as x^power
+ *            over a trajectory's course             about 0.6
  *
- * What the table leaves open, chosen here: T uniform on [2 total - MaxLen, MaxLen]; A_1 lognormal
- * with sigma 0.2; lengths inside a trajectory lognormal, gen with sigma 0.8 and appends with sigma
- * 1.2 (within sessions of the public WEKA coding traces the first is 0.70-0.92, the second
- * 1.1-2.1), then normalised to T. Long trajectories therefore have short turns. N and A_1 are cut
- * at four standard deviations.
+ * The context of a turn is read as its prompt. Lengths inside a trajectory are lognormal, gen with
+ * sigma 0.8 and appends with sigma 1.2 (within sessions of the public WEKA coding traces the first
+ * is 0.70-0.92, the second 1.1-2.1), then normalised to T. N is cut at four standard deviations.
  *
- * N, T and A_1 are stratified: one draw in each of n equal slices of probability, shuffled
- * independently. A set of 500 then keeps the heavy tail of N without its sampling noise.
+ * N and T are stratified: one draw in each of n equal slices of probability, shuffled. A set of 500
+ * then keeps its tails without their sampling noise.
  */
 #ifndef DUALPATH_INPUT_GENERATOR_H
 #define DUALPATH_INPUT_GENERATOR_H
@@ -52,9 +56,13 @@
 /* The means of the table at one MaxLen, and the parameters that follow from them. */
 struct generator_params {
     double turns, append_tok, gen_tok, total_tok, context_tok;
-    double turns_sigma;
-    double first_tok;
-    double gen_share; /* of the tokens after the first prompt */
+    double early_share;             /* of the trajectories */
+    double early_turns_max;         /* ln N of those is uniform up to it */
+    double early_total_tok;         /* mean */
+    double late_turns, turns_sigma; /* mean, and sigma of ln N, of the others */
+    double late_total_tok;          /* mean */
+    double gen_share;               /* of all tokens, mean */
+    double append_power;            /* growth of the context within a trajectory */
 };
 
 /*

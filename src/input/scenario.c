@@ -210,6 +210,9 @@ static int read_all(struct scenario_reading *r, json_t *root, const char *const 
         ret = scenario_collect_set(r, sets[i]);
     }
     if (ret == 0) {
+        ret = scenario_take_profile(r);
+    }
+    if (ret == 0) {
         ret = take_preset(r);
     }
     if (ret == 0) {

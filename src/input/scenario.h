@@ -18,6 +18,7 @@
 enum scheduler_kind { SCHEDULER_ADAPTIVE, SCHEDULER_ROUND_ROBIN };
 enum path_policy { PATH_SHORTER_QUEUE, PATH_PREFILL, PATH_DECODE, PATH_ROUND_ROBIN };
 enum fidelity { FIDELITY_AUTO, FIDELITY_LAYER, FIDELITY_PACKET };
+enum fetch_kind { FETCH_AT_FORWARD, FETCH_PERIODIC };
 enum qos_mode { QOS_SPEC, QOS_LOW_ONLY, QOS_NONE };
 enum qos_other { QOS_OTHER_SAME, QOS_OTHER_SPEC, QOS_OTHER_LOW_ONLY, QOS_OTHER_NONE };
 enum submit_kind { SUBMIT_RDMA_BATCHED, SUBMIT_RDMA, SUBMIT_CUDA_MEMCPY };
@@ -52,11 +53,13 @@ struct scenario_system {
     enum scheduler_kind scheduler;
     enum path_policy path_policy;
     enum fidelity fidelity;
-    double quota_s;           /* predicted attention time per forward and GPU */
-    double alpha_s, beta_s;   /* horizons of the read-queue and token limits */
-    double fetch_period_s;    /* leaders' fetch */
-    double message_latency_s; /* control plane, one way */
-    double scheduler_cost_s;  /* central scheduler's work per assignment, charged in virtual time */
+    double quota_s;            /* predicted attention time per forward and GPU */
+    double alpha_s, beta_s;    /* horizons of the read-queue and token limits */
+    enum fetch_kind fetch;     /* when prefill leaders fetch */
+    double fetch_period_s;     /* leaders' fetch */
+    uint32_t decode_lag_steps; /* steps between admission to a decode engine and the first step */
+    double message_latency_s;  /* control plane, one way */
+    double scheduler_cost_s; /* central scheduler's work per assignment, charged in virtual time */
     double transfer_latency_s; /* RDMA post to completion, beyond the bytes' own time */
     enum qos_mode qos;         /* at the NIC's port... */
     enum qos_other qos_switch, qos_loopback; /* ...at the switch's egress, and in loopback */
@@ -111,7 +114,8 @@ struct scenario_hw {
 
 struct scenario {
     char path[256];
-    char sha256[65]; /* of the canonical resolved scenario */
+    char profile[256]; /* calibration profile whose values it took; "" = none */
+    char sha256[65];   /* of the canonical resolved scenario */
     uint64_t seed, tie_seed;
     struct model_card model;
     struct timing_config timing;
@@ -128,14 +132,15 @@ enum scenario_by {
     SCENARIO_BY_DEFAULT, /* the table's default */
     SCENARIO_BY_PROFILE, /* the model card, GPU or storage profile that was named */
     SCENARIO_BY_PRESET,
-    SCENARIO_BY_RULE, /* follows from other keys ("auto" values) */
-    SCENARIO_BY_FILE, /* the scenario file, at line and column */
-    SCENARIO_BY_SET,  /* --set */
+    SCENARIO_BY_CALIBRATION, /* the calibration profile, at line and column of its file */
+    SCENARIO_BY_RULE,        /* follows from other keys ("auto" values) */
+    SCENARIO_BY_FILE,        /* the scenario file, at line and column */
+    SCENARIO_BY_SET,         /* --set */
 };
 
 struct scenario_origin {
     enum scenario_by by;
-    unsigned line, column; /* SCENARIO_BY_FILE only */
+    unsigned line, column; /* SCENARIO_BY_FILE and SCENARIO_BY_CALIBRATION */
 };
 
 /* What a person wants to know about a reading besides the values. */

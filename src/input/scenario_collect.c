@@ -48,11 +48,22 @@ void scenario_clear(struct scenario_reading *r, const char *group)
     }
 }
 
+static void locate(const struct scenario_reading *r, const char *path, unsigned *ret_line,
+                   unsigned *ret_column)
+{
+    char whole[256];
+    if (r->above) {
+        snprintf(whole, sizeof(whole), "%s%s%s", r->above, path[0] ? "." : "", path);
+        path = whole;
+    }
+    json_locate(r->text, r->size, path, ret_line, ret_column);
+}
+
 static void place(struct scenario_reading *r, const char *path, enum scenario_by by)
 {
     unsigned line = 0, column = 0;
     if (by == SCENARIO_BY_FILE) {
-        json_locate(r->text, r->size, path, &line, &column);
+        locate(r, path, &line, &column);
     }
     err_at(r->err, by == SCENARIO_BY_SET ? "--set" : r->source, line, column);
     if (path[0]) {
@@ -116,7 +127,7 @@ static void put(struct scenario_reading *r, const struct scenario_key *key, cons
     json_decref(v->json);
     *v = (struct scenario_value){.json = json_incref(json), .origin.by = by};
     if (by == SCENARIO_BY_FILE) {
-        json_locate(r->text, r->size, path, &v->origin.line, &v->origin.column);
+        locate(r, path, &v->origin.line, &v->origin.column);
     }
 }
 
@@ -243,6 +254,12 @@ static int check_schema(struct scenario_reading *r, const json_t *root)
     return err_set(r->err, -EINVAL,
                    "not a dualpath scenario: found %s, expected \"schema\": \"%s\"",
                    schema ? found : "no schema", expected);
+}
+
+int scenario_collect_below(struct scenario_reading *r, const char *above, json_t *root)
+{
+    r->above = above;
+    return take(r, "", root, SCENARIO_BY_FILE);
 }
 
 int scenario_collect(struct scenario_reading *r, json_t *root)

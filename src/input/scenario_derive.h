@@ -44,11 +44,11 @@ double storage_efficiency(const struct storage_profile *storage, double bytes);
  * beta: prompt tokens (hits included, as the engines' token counts are) that one prefill GPU
  * processes in beta_s. "Profiled" and unpublished in the paper, so taken from the time model on a
  * typical request: a context C of half max_len_tok (the mean over a trajectory that grows to it) of
- * which the last 5 % are new (the paper: at least 95 % of a prompt is cached): n = C/20,   beta =
- * beta_s * C / T, T = attention(C - n, n) + linear(n) + experts(n * G tokens on G GPUs)
- *         + forward_fixed * attention / max(attention, quota)
- * The last term is the request's share of a forward's fixed cost when the quota fills the forward.
- * At least 1.
+ * which the last 5 % are new (the paper: at least 95 % of a prompt is cached): n = C/20,
+ *     beta = beta_s * C / T, T = (fixed + forward(k * b)) / k,
+ *     b = attention(C - n, n) + linear(n) + experts(n * G tokens on G GPUs)
+ * with k = max(quota / attention(C - n, n), 1) requests in a forward that the quota fills. At
+ * least 1.
  */
 uint64_t scenario_beta_tok(const struct scenario *sc);
 

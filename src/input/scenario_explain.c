@@ -75,9 +75,12 @@ static void explain_origin(const struct scenario *sc, const struct scenario_orig
         [SCENARIO_BY_PRESET] = "preset",   [SCENARIO_BY_RULE] = "automatic",
         [SCENARIO_BY_SET] = "--set",
     };
-    if (origin->by == SCENARIO_BY_FILE) {
-        const char *slash = strrchr(sc->path, '/');
-        fprintf(out, "%s:%u:%u", slash ? slash + 1 : sc->path, origin->line, origin->column);
+    if (origin->by == SCENARIO_BY_FILE || origin->by == SCENARIO_BY_CALIBRATION) {
+        const char *path = origin->by == SCENARIO_BY_FILE ? sc->path : sc->profile;
+        const char *slash = strrchr(path, '/');
+        fprintf(out, "%s%s:%u:%u",
+                origin->by == SCENARIO_BY_FILE ? "" : "calibrated: ", slash ? slash + 1 : path,
+                origin->line, origin->column);
     } else {
         fprintf(out, "%s", names[origin->by]);
     }
@@ -109,7 +112,8 @@ static void explain_key(const struct scenario *sc, const struct scenario_notes *
     explain_origin(sc, &notes->origins[i], out);
     if (by == SCENARIO_BY_PRESET) {
         fprintf(out, " %s", sc->system.preset);
-    } else if (by != SCENARIO_BY_FILE && by != SCENARIO_BY_SET && key->source) {
+    } else if (by != SCENARIO_BY_FILE && by != SCENARIO_BY_CALIBRATION && by != SCENARIO_BY_SET &&
+               key->source) {
         fprintf(out, ": %s", key->source);
     }
     fprintf(out, "\n");

@@ -31,6 +31,7 @@ static const char *const path_words[] = {"shorter_queue", "prefill", "decode", "
 static const char *const fidelity_words[] = {"auto", "layer", "packet", NULL};
 static const char *const transport_words[] = {"tcp", "verbs", NULL};
 static const char *const compute_words[] = {"cpu", NULL};
+static const char *const fetch_words[] = {"at_forward", "periodic", NULL};
 static const char *const qos_words[] = {"spec", "low_only", "none", NULL};
 static const char *const qos_other_words[] = {"same", "spec", "low_only", "none", NULL};
 static const char *const submit_words[] = {"rdma_batched", "rdma", "cuda_memcpy", NULL};
@@ -59,6 +60,9 @@ const struct scenario_key scenario_keys[] = {
      .fallback = "",
      .source = "free text",
      .doc = "text: what the scenario is for; changes nothing"},
+    {STRING("profile", profile), .fallback = "", .source = "none",
+     .doc = "calibration profile, a shipped name or a file: its values count where nothing is set "
+            "here"},
     {U64("seed", seed, UNIT_NONE), .fallback = "1", FROM(0, 0x1p64), .source = "convention",
      .doc = "seed of every random stream"},
     {U64("tie_seed", tie_seed, UNIT_NONE), .fallback = "0", FROM(0, 0x1p64), .source = "convention",
@@ -142,9 +146,13 @@ const struct scenario_key scenario_keys[] = {
      .doc = "factor on the HBM efficiency and MFU of a decode step"},
     {NUMBER("timing.forward_fixed_s", timing.forward_fixed_s, UNIT_S), TIMING, FROM(0, 1e6),
      USUAL(0, 2), .doc = "fixed cost of a prefill forward"},
+    {NUMBER("timing.forward_floor_s", timing.forward_floor_s, UNIT_S), TIMING, FROM(0, 1e6),
+     USUAL(0, 2), .doc = "launching a prefill forward's kernels, overlapped with them"},
     {NUMBER("timing.decode_fixed_s", timing.decode_fixed_s, UNIT_S), TIMING, FROM(0, 1e6),
      USUAL(0, 1), .doc = "fixed cost of a decode step"},
 
+    {NUMBER("timing.decode_sequence_s", timing.decode_sequence_s, UNIT_S), TIMING, FROM(0, 1e6),
+     USUAL(0, 0.1), .doc = "host's work per sequence of the fullest GPU and decode step"},
     {NUMBER("timing.decode_collective_local_s", timing.decode_collective_local_s, UNIT_S), TIMING,
      FROM(0, 1e6), USUAL(0, 0.01), .doc = "decode: latency of an MoE layer's exchange over NVLink"},
     {NUMBER("timing.decode_collective_remote_s", timing.decode_collective_remote_s, UNIT_S), TIMING,
@@ -277,9 +285,20 @@ const struct scenario_key scenario_keys[] = {
     {NUMBER("system.beta_s", system.beta_s, UNIT_S), .fallback = "5s", ABOVE_0(1e9),
      USUAL(0.05, 120), .source = "the paper: beta = what a GPU processes in 5 s",
      .doc = "work of a prefill engine beyond which nothing is assigned"},
+    {ENUM("system.fetch", system.fetch, fetch_words), .fallback = "at_forward",
+     .source = "unpublished; as a serving loop does, and so that the scheduler's share of the TTFT "
+               "grows with it as published",
+     .doc = "prefill leaders fetch when a forward has started, or periodically"},
     {NUMBER("system.fetch_period_s", system.fetch_period_s, UNIT_S), .fallback = "50ms",
      FROM(1e-6, 1e6), USUAL(1e-4, 5), .source = "assumed; unpublished",
      .doc = "period in which a group's leader fetches work"},
+    {U32("system.decode_lag_steps", system.decode_lag_steps, UNIT_NONE), .fallback = "2",
+     FROM(0, 1000),
+     .source =
+         "from the paper's oracle at low load: second token 3.5 steps after the first (100 ms "
+         "of 29.4 for the 660B, 35 of 10.1 for the 27B), of which half a step waits for the "
+         "boundary and one is its own",
+     .doc = "decode steps that a sequence joining a running batch waits for"},
     {NUMBER("system.message_latency_s", system.message_latency_s, UNIT_S), .fallback = "20us",
      FROM(0, 1e6), USUAL(0, 0.1), .source = "assumed: one control message in a data centre",
      .doc = "control plane, one way"},

@@ -18,6 +18,7 @@ struct scenario_reading {
     const char *source; /* the scenario's path */
     const char *text;   /* its text, for places */
     size_t size;
+    const char *above;             /* NULL, or the member of the text below which the keys stand */
     struct scenario_value *values; /* one per row of scenario_keys */
     struct scenario sc;
     struct scenario_notes notes;
@@ -28,6 +29,12 @@ struct scenario_reading {
  * 0 or a negative errno with r->err filled. */
 int scenario_collect(struct scenario_reading *r, json_t *root);
 int scenario_collect_set(struct scenario_reading *r, const char *set);
+
+/* As scenario_collect(), where the keys stand below the member of r's text called above. */
+int scenario_collect_below(struct scenario_reading *r, const char *above, json_t *root);
+
+/* Adds the values of the calibration profile that the collected values name, if any. */
+int scenario_take_profile(struct scenario_reading *r);
 
 /* Drops the values of all keys below a group ("" = all keys). */
 void scenario_clear(struct scenario_reading *r, const char *group);

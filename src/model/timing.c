@@ -24,6 +24,9 @@ struct timing_config timing_config_defaults(void)
         .forward_fixed_s = 10e-3,
         /* Assumed: CPU work and sampling of a step replayed as one graph. */
         .decode_fixed_s = 2e-3,
+        /* Not seen in kernels; a profile fitted to a whole system brings them. */
+        .forward_floor_s = 0,
+        .decode_sequence_s = 0,
         /* What remains of 27B's step of 8-9 ms (EP8) and of V3.2's 32 ms (EP32) at no load, after
          * 2.1 and 14.4 ms of weights and the 2 ms above, over 29 and 58 MoE layers. */
         .decode_collective_local_s = 0.15e-3,
@@ -115,6 +118,11 @@ double timing_forward_fixed_ns(const struct timing_model *tm)
     return tm->config.free_compute ? 0 : to_ns(tm->config.forward_fixed_s);
 }
 
+double timing_forward_ns(const struct timing_model *tm, double busy_ns)
+{
+    return tm->config.free_compute ? 0 : hypot(to_ns(tm->config.forward_floor_s), busy_ns);
+}
+
 double timing_prefill_wire_ns(const struct timing_model *tm, double tok_per_gpu,
                               uint32_t group_gpus)
 {
@@ -197,7 +205,7 @@ double timing_decode_gpu_ns(const struct timing_model *tm, double batch, double 
     double gemm_s = hypot(2 * linear_params(tm, &p) * batch / (gemm_peak(tm) * tm->gpu.mfu_gemm),
                           linear_bytes(tm, &p) / hbm_rate(tm));
     return to_ns(gemm_s / tm->config.decode_efficiency +
-                 decode_attention_s(tm, batch, context_tok));
+                 decode_attention_s(tm, batch, context_tok) + tm->config.decode_sequence_s * batch);
 }
 
 double timing_decode_wire_ns(const struct timing_model *tm, double batch_per_gpu,

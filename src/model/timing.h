@@ -5,13 +5,19 @@
  * fixed cost).
  *
  * A prefill forward of an EP group of G GPUs (facts/dualpath, "Scheduler"):
- *     T = fixed + sum over layers [ max over GPUs (attention + linear)
- *                                   + experts(all tokens of the group) ]
- * Layers are taken as equal, so a run of k of L layers costs the k/L share of each sum. EP dispatch
- * and combine are taken as hidden behind the other half batch in a prefill, as long as KV traffic
- * does not stretch them; what is not hidden is in linear_efficiency. A decode step of the group:
- *     T = fixed + max over GPUs (attention(batch, context) + linear(batch))
- *               + experts(batch of the group)
+ *     T = fixed + hypot(floor, sum over layers [ max over GPUs (attention + linear) + experts(all tokens of
+ *         the group) ])
+ * The host launches kernels while the GPUs still compute, so a forward takes the longer of the two,
+ * smoothly: with a = 2.86 requests' worth of floor, n requests reach the throughput n *
+ * hypot(a, 1) / hypot(a, n), which meets the seven published points (prefill batch efficiency of
+ * arXiv 2602.21548, 1 to 3.01) within 4 %; a sum of the two with the same limit misses them by up to 17 %.
+ * Layers are taken as equal, so a run of k of L layers costs the k/L share of T. EP dispatch and
+ * combine are taken as hidden behind the other half batch in a prefill, as long as KV traffic does
+ * not stretch them; what is not hidden is in linear_efficiency.
+ *
+ * A decode step of the group:
+ *     T = fixed + max over GPUs (attention(batch, context) + linear(batch) + sequence * batch)
+ *         + experts(batch of the group)
  *
  * A matrix product takes hypot(FLOPs / (peak * MFU), weight bytes / (HBM * efficiency)): a smooth
  * maximum of the two roofs, so that MFU falls with the number of tokens m as measured kernels do.
@@ -33,8 +39,11 @@ struct timing_config {
     double attention_efficiency; /* scales every prefill attention MFU; 1 = the profile's kernels */
     double linear_efficiency;    /* scales every prefill GEMM MFU; 1 = the profile's kernels */
     double decode_efficiency;    /* scales HBM efficiency and MFU of a decode step */
-    double forward_fixed_s;      /* per forward: launch, sampling, scheduling */
+    double forward_fixed_s;      /* per forward, beside its kernels: sampling, scheduling */
+    double forward_floor_s;      /* the host's launches, which go on while the GPU computes */
     double decode_fixed_s;       /* per decode step: launch, sampling */
+    double decode_sequence_s;    /* per sequence of the fullest GPU and decode step: the host's work
+                                    on it (sampling, detokenising, block tables, sending out) */
     double decode_collective_local_s;  /* per MoE layer and decode step: latency of dispatch +
                                           combine  in an EP group inside one NVLink domain... */
     double decode_collective_remote_s; /* ...and across the NICs */
@@ -68,6 +77,9 @@ double timing_experts_ns(const struct timing_model *tm, double group_tok, uint32
 
 /* Fixed cost of one forward. */
 double timing_forward_fixed_ns(const struct timing_model *tm);
+
+/* A forward whose kernels take busy_ns, its fixed cost apart. */
+double timing_forward_ns(const struct timing_model *tm, double busy_ns);
 
 /* Dispatch and combine bytes of a forward on the NIC of a GPU, alone on it; tok_per_gpu on average
  * over the group. */

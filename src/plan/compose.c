@@ -69,6 +69,7 @@ static void set_rules(const struct scenario *sc, const struct scenario_derived *
     c->alpha_tok = d->alpha_tok;
     c->beta_tok = d->beta_tok;
     c->fetch_period_ns = units_s_to_ns(s->fetch_period_s);
+    c->fetch_at_forward = s->fetch == FETCH_AT_FORWARD;
     c->scheduler_cost_ns = units_s_to_ns(s->scheduler_cost_s);
     uint32_t stages = forward_stages(sc, c);
     c->stage_layers = (c->kv.n_layers + stages - 1) / stages;

@@ -112,7 +112,7 @@ static void add_slo(const struct recorder *r, struct result *ret)
 }
 
 /* When the last agent comes, whatever rule agents come by; 0 when all are there from the start. */
-static uint64_t last_arrival_ns(const struct workload *w)
+uint64_t recorder_last_arrival_ns(const struct workload *w)
 {
     struct workload_session s;
     uint32_t last = w->n_sessions;
@@ -127,7 +127,7 @@ void recorder_result(struct recorder *r, const char *backend, const char *trace_
 {
     const struct scenario *sc = r->scenario;
     *ret = (struct result){.seed = sc->seed, .prefill_stretch = 1, .decode_stretch = 1};
-    metrics_finish(&r->metrics, last_arrival_ns(r->workload), ret);
+    metrics_finish(&r->metrics, recorder_last_arrival_ns(r->workload), ret);
     add_slo(r, ret);
     ret->gpu_hours = cluster_nodes(r->cluster) * r->cluster->gpus_per_node * ret->jct_s / 3600;
     ret->usd = ret->gpu_hours * sc->cost.gpu_hour_usd;

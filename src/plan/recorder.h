@@ -32,6 +32,9 @@ void recorder_done(struct recorder *r);
 void recorder_observe_client(struct recorder *r, struct client_observer *ret);
 void recorder_observe_central(struct recorder *r, struct central_observer *ret);
 
+/* When the last session that nobody spawns arrives; 0 when all are there from the start. */
+uint64_t recorder_last_arrival_ns(const struct workload *w);
+
 /* The figures that do not depend on the backend, and the run's identity. trace_sha256: of the
  * workload. */
 void recorder_result(struct recorder *r, const char *backend, const char *trace_sha256,

@@ -140,6 +140,7 @@ static int build_ports(struct simulation *s, struct err *err)
         .decode_group_gpus = c->decode_ep_gpus,
         .stage_layers = c->stage_layers,
         .quota_ns = (double)c->quota_ns,
+        .decode_lag_steps = sc->system.decode_lag_steps,
         .links = sc->system.fidelity == FIDELITY_PACKET ? &s->bursts.links : &s->dp.links,
     };
     int rc = sim_dp_init(&s->dp, &s->loop, &dp);

@@ -40,6 +40,11 @@ static void thin_out(struct metrics *m)
     m->interval_ns *= 2;
 }
 
+static double sum_s(const struct hist *h)
+{
+    return hist_mean_s(h) * (double)h->count;
+}
+
 static void take_sample(struct metrics *m)
 {
     if (m->n_samples == METRICS_MAX_SAMPLES) {
@@ -52,7 +57,13 @@ static void take_sample(struct metrics *m)
     s->over = m->requests;
     s->in_system_s = m->in_system_integral_s;
     s->latency_s = m->latency_s;
-    s->ttft_s = hist_mean_s(&m->ttft) * (double)m->ttft.count;
+    s->context_tok_s = m->context_tok_s;
+    s->ttft_s = sum_s(&m->ttft);
+    s->ttst_s = sum_s(&m->ttst);
+    s->tpot_s = sum_s(&m->tpot);
+    s->agent_jct_s = sum_s(&m->agent_jct);
+    s->n_ttst = m->ttst.count;
+    s->n_tpot = m->tpot.count;
     s->prompt_tok = m->prompt_tok;
     s->agents_over = m->agents;
     m->probe.read(m->probe.self, s);
@@ -139,6 +150,7 @@ void metrics_turn_over(struct metrics *m, const struct metrics_turn *t)
     m->read_s += (double)t->read_ns * 1e-9;
     m->prefill_s += (double)t->prefill_ns * 1e-9;
     m->latency_s += (double)(t->last_ns - t->arrival_ns) * 1e-9;
+    m->context_tok_s += (double)t->prompt_tok * (double)(t->last_ns - t->arrival_ns) * 1e-9;
     uint64_t end_ns = t->last_ns - m->origin_ns;
     m->last_end_ns = end_ns > m->last_end_ns ? end_ns : m->last_end_ns;
 }
@@ -226,7 +238,7 @@ static double in_system_at(const struct metrics *m, uint32_t i)
     return (double)m->samples[i].arrived - (double)m->samples[i].over;
 }
 
-static double mean_ttft_between(const struct metrics *m, uint32_t a, uint32_t b)
+double metrics_mean_ttft_s(const struct metrics *m, uint32_t a, uint32_t b)
 {
     uint64_t n = m->samples[b].over - m->samples[a].over;
     return n ? (m->samples[b].ttft_s - m->samples[a].ttft_s) / (double)n : 0;
@@ -277,8 +289,8 @@ static void find_instability(const struct metrics *m, uint64_t last_arrival_ns, 
         ret->backlog_slope_per_s * (double)(m->samples[end].t_ns - m->samples[half].t_ns) * 1e-9;
     double mean = sum / (end - half + 1);
     bool grows = ret->backlog_slope_per_s > 4 * error && grown > 0.25 * mean && grown > 10;
-    double before = mean_ttft_between(m, half, three_quarters);
-    double after = mean_ttft_between(m, three_quarters, end);
+    double before = metrics_mean_ttft_s(m, half, three_quarters);
+    double after = metrics_mean_ttft_s(m, three_quarters, end);
     ret->unstable = grows && after > 1.25 * before;
 }
 
@@ -321,6 +333,17 @@ void metrics_finish(struct metrics *m, uint64_t last_arrival_ns, struct result *
     find_instability(m, last_arrival_ns, ret);
 }
 
+double metrics_snic_max_avg(const struct metrics *m, uint32_t a, uint32_t b)
+{
+    return max_over_mean(m->samples[a].snic_bytes, m->samples[b].snic_bytes, m->n_nodes);
+}
+
+double metrics_attention_max_avg(const struct metrics *m, uint32_t a, uint32_t b)
+{
+    return max_over_mean(m->samples[a].attention_ns, m->samples[b].attention_ns,
+                         m->n_prefill_engines);
+}
+
 int metrics_write_series(const struct metrics *m, FILE *out)
 {
     fprintf(out, "t_s,requests_in_system,requests_per_s,prompt_tok_per_s,ttft_s,agents_over,"
@@ -337,9 +360,9 @@ int metrics_write_series(const struct metrics *m, FILE *out)
         }
         fprintf(out, "%.9g,%.9g,%.9g,%.9g,%.9g,%" PRIu64 ",%.6g,%.6g", (double)t->t_ns * 1e-9,
                 in_system_at(m, i), (double)(t->over - s->over) / span_s,
-                (double)(t->prompt_tok - s->prompt_tok) / span_s, mean_ttft_between(m, i - 1, i),
-                t->agents_over, max_over_mean(s->snic_bytes, t->snic_bytes, m->n_nodes),
-                max_over_mean(s->attention_ns, t->attention_ns, m->n_prefill_engines));
+                (double)(t->prompt_tok - s->prompt_tok) / span_s, metrics_mean_ttft_s(m, i - 1, i),
+                t->agents_over, metrics_snic_max_avg(m, i - 1, i),
+                metrics_attention_max_avg(m, i - 1, i));
         for (unsigned r = 0; r < RESULT_N_RESOURCES; r++) {
             fprintf(out, ",%.6g", (t->used_s[r] - s->used_s[r]) / span_s);
         }

@@ -23,10 +23,13 @@ struct metrics_turn {
 /* Cumulative counters at one time. */
 struct metrics_sample {
     uint64_t t_ns;
-    uint64_t arrived, over;   /* requests */
-    double in_system_s;       /* integral over time of requests in the system */
-    double latency_s, ttft_s; /* sums over finished requests */
-    uint64_t prompt_tok;      /* of finished requests */
+    uint64_t arrived, over;             /* requests */
+    double in_system_s;                 /* integral over time of requests in the system */
+    double latency_s, ttft_s;           /* sums over finished requests */
+    double ttst_s, tpot_s, agent_jct_s; /* sums over those that have one, and their numbers */
+    uint64_t n_ttst, n_tpot;
+    double context_tok_s; /* over finished requests: prompt tokens x time in the system */
+    uint64_t prompt_tok;  /* of finished requests */
     uint64_t agents_over;
     double used_s[RESULT_N_RESOURCES]; /* utilisation integrated over time */
     double *snic_bytes;                /* by node */
@@ -46,7 +49,7 @@ struct metrics {
     uint32_t n_nodes, n_prefill_engines;
     double ttft_limit_s, tpot_limit_s;
     struct hist ttft, ttst, tpot, agent_jct;
-    double sched_s, alloc_s, read_s, prefill_s, latency_s;
+    double sched_s, alloc_s, read_s, prefill_s, latency_s, context_tok_s;
     uint64_t requests, arrived, agents, prompt_tok, hit_tok, gen_tok;
     uint64_t last_end_ns;
     uint64_t in_system, in_system_since_ns;
@@ -71,6 +74,14 @@ void metrics_agent_over(struct metrics *m, uint64_t arrival_ns, uint64_t end_ns)
  * last_arrival_ns: when the last agent came, until when a growing backlog is looked for. Agents
  * that all come at 0 are no load that could be too much. */
 void metrics_finish(struct metrics *m, uint64_t last_arrival_ns, struct result *ret);
+
+/* Mean TTFT of the requests that finished between two samples; 0 if none did. */
+double metrics_mean_ttft_s(const struct metrics *m, uint32_t a, uint32_t b);
+
+/* Between two samples, largest over mean of the nodes' storage traffic and of the prefill engines'
+ * attention time; 0 if there was none. */
+double metrics_snic_max_avg(const struct metrics *m, uint32_t a, uint32_t b);
+double metrics_attention_max_avg(const struct metrics *m, uint32_t a, uint32_t b);
 
 /* CSV of the samples, one row per interval: rates and levels, units in the header. 0 or -EIO. */
 int metrics_write_series(const struct metrics *m, FILE *out);

@@ -39,6 +39,9 @@ struct cluster {
     uint64_t alpha_tok;     /* read queue of a node up to which its engines are preferred */
     uint64_t beta_tok;      /* unfinished tokens of an engine up to which it gets more */
     uint64_t fetch_period_ns;
+    /* Prefill leaders fetch when a forward of their engines has started, and periodically only while
+     * none runs; false: periodically. */
+    bool fetch_at_forward;
     uint64_t scheduler_cost_ns; /* per assignment, serial in the central scheduler */
 
     uint64_t dram_buffer_bytes; /* per node, for prompts on their way */

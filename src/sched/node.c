@@ -3,11 +3,18 @@
 
 #include <stdio.h>
 
+void node_fetch(struct node *n)
+{
+    struct msg m = {.type = MSG_FETCH, .u.fetch = n->report};
+    node_send(n, MSG_SCHEDULER, &m);
+}
+
 static void fetch(struct loop_timer *t)
 {
     struct node *n = container_of(t, struct node, fetch_timer);
-    struct msg m = {.type = MSG_FETCH, .u.fetch = n->report};
-    node_send(n, MSG_SCHEDULER, &m);
+    if (!n->fetches_itself) {
+        node_fetch(n);
+    }
     loop_arm(n->ports.loop, t, loop_now_ns(n->ports.loop) + n->cluster->fetch_period_ns);
 }
 

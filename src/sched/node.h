@@ -24,6 +24,7 @@ struct node {
     uint32_t id;
     struct loop_timer fetch_timer;
     struct msg_fetch report;
+    bool fetches_itself; /* calls node_fetch() when it is time: the periodic fetch pauses */
     bool stopped;
 };
 
@@ -35,6 +36,9 @@ void node_init(struct node *n, const struct cluster *cluster, const struct node_
 /* Begins the cycle of fetches again: on real machines all nodes do when the run starts, so that their
  * phases are those that the simulator gives them. */
 void node_restart_fetches(struct node *n);
+
+/* Sends the report and calls for work now. */
+void node_fetch(struct node *n);
 
 /* No more fetches. */
 void node_stop(struct node *n);

@@ -1,6 +1,21 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "sched/policy.h"
 
+static uint64_t gcd(uint64_t a, uint64_t b)
+{
+    return b == 0 ? a : gcd(b, a % b);
+}
+
+/*
+ * The sides take turns by rounds over all nodes of both kinds: with sides alternating request by
+ * request, and nodes too (policy_round_robin.c), one half of the nodes would do all the reading.
+ */
+static bool round_is_odd(const struct cluster *c, uint64_t ticket)
+{
+    uint64_t round = c->prefill_nodes / gcd(c->prefill_nodes, c->decode_nodes) * c->decode_nodes;
+    return ticket / round % 2 == 1;
+}
+
 const struct policy_ops *policy_of(enum cluster_scheduler scheduler)
 {
     return scheduler == CLUSTER_ADAPTIVE ? &policy_adaptive : &policy_round_robin;
@@ -15,7 +30,7 @@ bool policy_reads_on_decode(const struct policy_view *v, const struct policy_req
     case CLUSTER_DECODE:
         return true;
     case CLUSTER_PATH_ROUND_ROBIN:
-        return r->ticket % 2 == 1;
+        return round_is_odd(v->cluster, r->ticket);
     case CLUSTER_SHORTER_QUEUE:
         break;
     }

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The ablation "without scheduling": engines in turn, nodes alternating, whatever their load. */
+/*
+ * The ablation "without scheduling": engines in turn, nodes alternating, whichever is less loaded. A
+ * request waits for its engine's turn to have room (prefill: beta; decode: HBM), and those behind it
+ * with it: the published Basic waits in the scheduler, not for buffers.
+ */
 #include "sched/policy.h"
 
 /* Tickets go to the nodes of a kind in turn, and within a node to its engines in turn. */
@@ -19,7 +23,8 @@ static uint32_t pick_prefill(const struct policy_view *v, const struct policy_gr
                              const struct policy_request *r)
 {
     (void)g;
-    return engine_in_turn(v->cluster, r->ticket, v->cluster->prefill_nodes);
+    uint32_t e = engine_in_turn(v->cluster, r->ticket, v->cluster->prefill_nodes);
+    return v->prefill[e].tok > v->cluster->beta_tok ? POLICY_WAIT : e;
 }
 
 static uint32_t place_decode(const struct policy_view *v, const struct policy_request *r)
@@ -42,7 +47,8 @@ static uint32_t pick_decode(const struct policy_view *v, const struct policy_gro
 {
     (void)g;
     (void)plan;
-    return engine_in_turn(v->cluster, r->ticket, v->cluster->decode_nodes);
+    uint32_t e = engine_in_turn(v->cluster, r->ticket, v->cluster->decode_nodes);
+    return v->decode[e].free_blocks < r->blocks ? POLICY_WAIT : e;
 }
 
 const struct policy_ops policy_round_robin = {.name = "round_robin",

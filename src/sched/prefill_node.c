@@ -136,12 +136,36 @@ static void on_ep_start(struct prefill_node *pn, const struct msg_ep *m)
             prefill_engine_start(&pn->engines[gpu]);
         }
     }
+    if (c->fetch_at_forward) {
+        pn->node.fetches_itself = true;
+        node_fetch(&pn->node);
+    }
+}
+
+/* The node's engines are between two forwards: what they have finished is told, so that the fetch
+ * of the next forward counts without it. */
+static void forward_over(struct prefill_node *pn)
+{
+    bool running = false;
+    for (uint32_t i = 0; i < pn->n_groups; i++) {
+        running |= pn->groups[i].n_local_running > 0;
+    }
+    if (pn->node.cluster->fetch_at_forward) {
+        pn->node.fetches_itself = running;
+        if (pn->node.id % pn->node.cluster->prefill_group_nodes != 0) {
+            node_fetch(&pn->node);
+        }
+    }
 }
 
 void prefill_group_engine_done(struct prefill_node *pn, struct prefill_group *g)
 {
     assert(g->n_local_running > 0);
-    if (--g->n_local_running == 0 && g->first_node == pn->node.id) {
+    if (--g->n_local_running > 0) {
+        return;
+    }
+    forward_over(pn);
+    if (g->first_node == pn->node.id) {
         g->running = false;
         if (g->wanted) {
             lead_forward(pn, g);

@@ -65,7 +65,7 @@ static void leave_links(struct sim_forward_group *g)
     }
 }
 
-/* Time of all layers of the joined batches, and each engine's own attention time. */
+/* Time of the forward of the joined batches, and each engine's own attention time. */
 static double forward_compute_ns(struct sim_forward_group *g)
 {
     const struct timing_model *tm = g->sc->timing;
@@ -87,7 +87,7 @@ static double forward_compute_ns(struct sim_forward_group *g)
     g->fill = attention < g->sc->config.quota_ns ? attention / g->sc->config.quota_ns : 1;
     g->wire_ns =
         tm->config.free_compute ? 0 : timing_prefill_wire_ns(tm, group_tok / n_gpus, n_gpus);
-    return slowest + timing_experts_ns(tm, group_tok, n_gpus);
+    return timing_forward_ns(tm, slowest + timing_experts_ns(tm, group_tok, n_gpus));
 }
 
 static void start_stage_if_ready(struct sim_forward_group *g, double extra_ns)
@@ -225,7 +225,7 @@ static struct list *due_list(struct sim_decode_group *g, uint64_t step)
 /* The backend's view of a sequence, kept in its private words. */
 struct sequence_state {
     struct list node;
-    uint64_t joined_step;
+    uint64_t joined_step; /* before it has joined: the first step it may join at */
     uint64_t due_step;
 };
 
@@ -270,6 +270,9 @@ static void admit_joining(struct sim_decode_group *g)
 {
     list_for_each_safe (pos, tmp, &g->joining) {
         struct compute_sequence *s = sequence_of(pos);
+        if (g->n_sequences > 0 && state_of(s)->joined_step > g->step) {
+            break; /* they are in the order in which they may join */
+        }
         list_remove(pos);
         state_of(s)->joined_step = g->step;
         struct sim_decode_engine *e = engine_of(g, s);
@@ -336,10 +339,16 @@ static uint64_t boundary_ns(const struct sim_decode_group *g, uint32_t steps)
     return g->epoch_start_ns + (uint64_t)llround(n * g->first_ns + g->growth_ns * n * (n - 1) / 2);
 }
 
+static bool joins_at(const struct sim_decode_group *g, uint64_t step)
+{
+    return !list_empty(&g->joining) &&
+           state_of(sequence_of(list_first(&g->joining)))->joined_step <= step;
+}
+
 static void start_epoch(struct sim_decode_group *g)
 {
     uint32_t n = 1;
-    while (n < EPOCH_STEPS && list_empty(due_list(g, g->step + n))) {
+    while (n < EPOCH_STEPS && list_empty(due_list(g, g->step + n)) && !joins_at(g, g->step + n)) {
         n++;
     }
     price_step(g);
@@ -412,17 +421,23 @@ static void epoch_over(struct loop_timer *t)
     }
 }
 
-/* Ends the running epoch at the next step boundary. */
-static void cut_epoch(struct sim_decode_group *g)
+/* The running epoch's steps until the next boundary. */
+static uint32_t steps_begun(const struct sim_decode_group *g)
 {
     uint64_t now = loop_now_ns(g->sc->loop);
     uint32_t n = 1;
     while (n < g->epoch_steps && boundary_ns(g, n) < now) {
         n++;
     }
-    if (n < g->epoch_steps) {
-        g->epoch_steps = n;
-        loop_arm(g->sc->loop, &g->timer, boundary_ns(g, n));
+    return n;
+}
+
+/* Ends the running epoch after at most so many steps. */
+static void cut_epoch(struct sim_decode_group *g, uint32_t steps)
+{
+    if (steps < g->epoch_steps) {
+        g->epoch_steps = steps;
+        loop_arm(g->sc->loop, &g->timer, boundary_ns(g, steps));
     }
 }
 
@@ -434,8 +449,11 @@ static int sim_join(struct compute_port *port, struct compute_sequence *s)
     }
     struct sim_decode_group *g = group_of(sc, s);
     list_add_tail(&g->joining, &state_of(s)->node);
+    state_of(s)->joined_step = g->step;
     if (g->epoch_steps > 0) {
-        cut_epoch(g);
+        uint32_t steps = steps_begun(g) + sc->config.decode_lag_steps;
+        state_of(s)->joined_step += steps;
+        cut_epoch(g, steps);
     } else if (!loop_armed(&g->timer)) {
         loop_post(sc->loop, &g->timer);
     }

@@ -18,7 +18,9 @@
  *     max over engines (attention + linear of its batch) + experts and fixed cost of the group,
  * run in epochs: as many steps at once as nobody joins, leaves or wants to be told, at most
  * EPOCH_STEPS. In an epoch the contexts grow by one token per sequence and step, and the slowest
- * engine stays the slowest.
+ * engine stays the slowest. A sequence that joins a running loop enters it decode_lag_steps
+ * boundaries after the next one: engines prepare a batch while the one before runs, and read its
+ * tokens while the next one does.
  */
 #ifndef DUALPATH_SIM_SIM_COMPUTE_H
 #define DUALPATH_SIM_SIM_COMPUTE_H
@@ -49,8 +51,9 @@ struct sim_links {
 struct sim_compute_config {
     uint32_t prefill_groups, prefill_group_gpus;
     uint32_t decode_groups, decode_group_gpus;
-    uint32_t stage_layers; /* layers per stage of a forward, >= 1 */
-    double quota_ns;       /* attention time that fills a forward, for its use of capacity */
+    uint32_t stage_layers;     /* layers per stage of a forward, >= 1 */
+    double quota_ns;           /* attention time that fills a forward, for its use of capacity */
+    uint32_t decode_lag_steps; /* steps that a joining sequence waits beyond the next boundary */
     const struct sim_links *links; /* NULL: collectives meet nothing */
 };
 
@@ -66,7 +69,7 @@ struct sim_forward_group {
     bool running;
     uint32_t layer;        /* first layer of the stage in progress */
     uint32_t stage_end;    /* 0: waiting for KV */
-    double compute_ns;     /* of all layers, the fixed cost apart */
+    double compute_ns;     /* of all layers */
     double wire_ns;        /* dispatch and combine bytes of all layers on idle NICs */
     uint64_t all_ready_ns; /* when the last layer's KV was everywhere; LOOP_NEVER before */
     struct loop_timer timer;

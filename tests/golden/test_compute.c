@@ -16,7 +16,7 @@ struct fixture {
     struct sim_compute compute;
 };
 
-static void fixture_init(struct fixture *f, uint32_t gpus, uint32_t stage_layers)
+static void fixture_init(struct fixture *f, uint32_t gpus, uint32_t stage_layers, uint32_t lag)
 {
     struct scenario sc;
     must_read_scenario("quickstart", NULL, &sc);
@@ -27,7 +27,8 @@ static void fixture_init(struct fixture *f, uint32_t gpus, uint32_t stage_layers
                                               .prefill_group_gpus = gpus,
                                               .decode_groups = 1,
                                               .decode_group_gpus = gpus,
-                                              .stage_layers = stage_layers};
+                                              .stage_layers = stage_layers,
+                                              .decode_lag_steps = lag};
     ck_assert_int_eq(sim_compute_init(&f->compute, &f->loop, &f->tm, &config), 0);
 }
 
@@ -89,10 +90,10 @@ static void draw_members(struct member *m, uint32_t gpus)
     }
 }
 
-static void run_members(struct member *m, uint32_t gpus, uint32_t notify_every)
+static void run_members(struct member *m, uint32_t gpus, uint32_t notify_every, uint32_t lag)
 {
     struct fixture f;
-    fixture_init(&f, gpus, 1);
+    fixture_init(&f, gpus, 1, lag);
     for (int i = 0; i < N_SEQUENCES; i++) {
         m[i].f = &f;
         m[i].end_ns = 0;
@@ -123,21 +124,27 @@ static double step_ns(const struct timing_model *tm, const struct member *m, con
     return worst + timing_decode_group_ns(tm, total, gpus);
 }
 
-/* Step after step; done -1: not in yet. Who has joined by a boundary takes part from there on. */
-static void reckon(const struct member *m, uint32_t gpus, double *ret_end_ns)
+/* Step after step; done -1: not in yet. Who has joined by a boundary takes part from lag boundaries
+ * later on, or at once if nobody else does. */
+static void reckon(const struct member *m, uint32_t gpus, uint32_t lag, double *ret_end_ns)
 {
     struct fixture f;
-    int done[N_SEQUENCES], left = N_SEQUENCES;
+    int done[N_SEQUENCES], from[N_SEQUENCES], left = N_SEQUENCES, boundary = 0;
     double t = 0;
-    fixture_init(&f, gpus, 1);
+    fixture_init(&f, gpus, 1, lag);
     for (int i = 0; i < N_SEQUENCES; i++) {
-        done[i] = -1;
+        done[i] = from[i] = -1;
     }
     while (left > 0) {
-        int active = 0;
+        int active = 0, others = 0;
         double next_join = INFINITY;
         for (int i = 0; i < N_SEQUENCES; i++) {
-            done[i] = done[i] < 0 && (double)m[i].join_ns <= t ? 0 : done[i];
+            others += done[i] >= 0 && done[i] < (int)m[i].steps;
+            from[i] = from[i] < 0 && (double)m[i].join_ns <= t ? boundary + (int)lag : from[i];
+        }
+        for (int i = 0; i < N_SEQUENCES; i++) {
+            bool may = from[i] >= 0 && (from[i] <= boundary || others == 0);
+            done[i] = done[i] < 0 && may ? 0 : done[i];
             active += done[i] >= 0 && done[i] < (int)m[i].steps;
             next_join = done[i] < 0 ? fmin(next_join, (double)m[i].join_ns) : next_join;
         }
@@ -146,6 +153,7 @@ static void reckon(const struct member *m, uint32_t gpus, double *ret_end_ns)
             continue;
         }
         t += step_ns(&f.tm, m, done, gpus);
+        boundary++;
         for (int i = 0; i < N_SEQUENCES; i++) {
             if (done[i] >= 0 && done[i] < (int)m[i].steps && ++done[i] == (int)m[i].steps) {
                 ret_end_ns[i] = t;
@@ -157,13 +165,13 @@ static void reckon(const struct member *m, uint32_t gpus, double *ret_end_ns)
 }
 
 /* tol_ns: an epoch rounds once; with several GPUs it also keeps its slowest one to its end. */
-static void check_decode(uint32_t gpus, uint32_t notify_every, double tol_ns)
+static void check_decode(uint32_t gpus, uint32_t notify_every, uint32_t lag, double tol_ns)
 {
     struct member m[N_SEQUENCES];
     double expected[N_SEQUENCES];
     draw_members(m, gpus);
-    reckon(m, gpus, expected);
-    run_members(m, gpus, notify_every);
+    reckon(m, gpus, lag, expected);
+    run_members(m, gpus, notify_every, lag);
     for (int i = 0; i < N_SEQUENCES; i++) {
         ck_assert_msg(fabs((double)m[i].end_ns - expected[i]) <= tol_ns,
                       "%u GPUs, sequence %d: ended at %.9f s, expected %.9f s", gpus, i,
@@ -173,16 +181,26 @@ static void check_decode(uint32_t gpus, uint32_t notify_every, double tol_ns)
 
 START_TEST(test_decode_one_gpu)
 {
-    check_decode(1, 1, 2000); /* epochs of one step */
-    check_decode(1, 7, 2000);
-    check_decode(1, UINT32_MAX, 2000); /* as long as it goes */
+    check_decode(1, 1, 0, 2000); /* epochs of one step */
+    check_decode(1, 7, 0, 2000);
+    check_decode(1, UINT32_MAX, 0, 2000); /* as long as it goes */
 }
 END_TEST
 
 START_TEST(test_decode_lockstep)
 {
-    check_decode(4, 1, 2000);
-    check_decode(4, UINT32_MAX, 1e6); /* of up to 10 s */
+    check_decode(4, 1, 0, 2000);
+    check_decode(4, UINT32_MAX, 0, 1e6); /* of up to 10 s */
+}
+END_TEST
+
+/* A sequence that joins a running batch enters it some boundaries later. */
+START_TEST(test_decode_lag)
+{
+    check_decode(1, 1, 2, 2000);
+    check_decode(1, UINT32_MAX, 2, 2000);
+    check_decode(1, 7, 5, 2000);
+    check_decode(4, UINT32_MAX, 2, 1e6);
 }
 END_TEST
 
@@ -210,7 +228,7 @@ START_TEST(test_forward_lockstep)
     struct fixture f;
     struct forward w[3];
     static const uint32_t new_tok[3] = {100, 4000, 0};
-    fixture_init(&f, 3, 30); /* one stage: one rounding */
+    fixture_init(&f, 3, 30, 0); /* one stage: one rounding */
     for (uint32_t i = 0; i < 3; i++) {
         w[i] =
             (struct forward){.item = {.cached_tok = 1000, .new_tok = new_tok[i]}, .loop = &f.loop};
@@ -225,7 +243,8 @@ START_TEST(test_forward_lockstep)
     }
     ck_assert_int_eq(loop_run(&f.loop), 0);
     double own = timing_attention_ns(&f.tm, 1000, 4000) + timing_linear_ns(&f.tm, 4000);
-    double all = own + timing_experts_ns(&f.tm, 4100, 3) + timing_forward_fixed_ns(&f.tm);
+    double all = own + timing_experts_ns(&f.tm, 4100, 3);
+    all += f.tm.config.forward_fixed_s * 1e9;
     for (uint32_t i = 0; i < 3; i++) {
         ck_assert_uint_eq(w[i].end_ns, (uint64_t)llround(all));
     }
@@ -242,6 +261,7 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, test_decode_one_gpu);
     tcase_add_test(tc, test_decode_lockstep);
+    tcase_add_test(tc, test_decode_lag);
     tcase_add_test(tc, test_forward_lockstep);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

@@ -92,7 +92,7 @@ static void check_stability(const char *name, const char *const *sets, bool unst
     free(text);
 }
 
-/* Offered beyond capacity (quickstart carries about 3 agents/s, azure-code 200 requests/s). */
+/* Offered beyond capacity (quickstart carries about 2.4 agents/s, azure-code 200 requests/s). */
 START_TEST(test_unstable)
 {
     const char *const seeds[] = {"seed=1", "seed=2", "seed=3"};
@@ -108,8 +108,8 @@ START_TEST(test_stable)
 {
     const char *const seeds[] = {"seed=1", "seed=2", "seed=3", "seed=4", "seed=5"};
     for (size_t i = 0; i < 5; i++) {
-        check_stability("quickstart", SETS(POISSON(2), "workload.agents=100", seeds[i]), false);
-        check_stability("quickstart", SETS(POISSON(2), "workload.agents=600", seeds[i]), false);
+        check_stability("quickstart", SETS(POISSON(1.6), "workload.agents=100", seeds[i]), false);
+        check_stability("quickstart", SETS(POISSON(1.6), "workload.agents=600", seeds[i]), false);
         check_stability("azure-code", SETS(POISSON(50), seeds[i]), false);
     }
     check_stability("mooncake-conversation", SETS(POISSON(3)), false);

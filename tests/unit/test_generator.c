@@ -21,11 +21,10 @@ static const char *const names[N_FIGURES] = {"turns", "append",  "gen",
 static const struct {
     uint64_t max_len_tok;
     double published[N_FIGURES];
-    double first_tok; /* 2 context - total, to the precision that context is known */
 } sets[] = {
-    {32768, {60, 608, 148, 28639, 17183, 477}, 5700},
-    {49152, {106, 474, 172, 42607, 25120, 402}, 7600},
-    {65536, {157, 429, 176, 55958, 32721, 356}, 9500},
+    {32768, {60, 608, 148, 28639, 17183, 477}},
+    {49152, {106, 474, 172, 42607, 25120, 402}},
+    {65536, {157, 429, 176, 55958, 32721, 356}},
 };
 
 static struct trace make(uint64_t max_len_tok, uint32_t n, uint64_t seed)
@@ -100,7 +99,7 @@ START_TEST(trajectories_grow_and_stay_within_the_limit)
     for (uint32_t i = 0; i < t.n_sessions; i++) {
         const struct trace_session *s = &t.sessions[i];
         ck_assert_uint_eq(s->first_turn, next_turn);
-        ck_assert_uint_ge(s->n_turns, 2);
+        ck_assert_uint_ge(s->n_turns, 1);
         uint32_t end = 0;
         for (uint32_t k = 0; k < s->n_turns; k++) {
             const struct trace_turn *turn = &t.turns[s->first_turn + k];
@@ -116,24 +115,34 @@ START_TEST(trajectories_grow_and_stay_within_the_limit)
 }
 END_TEST
 
-/* The number of turns is heavy-tailed, and long trajectories have short turns. */
-START_TEST(turn_counts_have_the_derived_shape)
+static int by_turns(const void *a, const void *b)
 {
+    const struct trace_session *s = a, *t = b;
+    return (s->n_turns > t->n_turns) - (s->n_turns < t->n_turns);
+}
+
+/*
+ * Turns after which a share of the trajectories is over, from the published run at scale (48K set;
+ * agents running over time times its turns per second). That rate is known to 15 % only, so the
+ * turns are compared relative to each other.
+ */
+START_TEST(turn_counts_have_the_published_shape)
+{
+    static const struct {
+        double share, turns;
+    } over[] = {{0.44, 108}, {0.60, 133}, {0.70, 153}, {0.87, 193}};
     struct trace t = make(sets[_i].max_len_tok, 500, 3);
-    double first = 0, x = 0, xx = 0, y = 0, yy = 0, xy = 0, n = t.n_sessions;
-    for (uint32_t i = 0; i < t.n_sessions; i++) {
-        const struct trace_session *s = &t.sessions[i];
-        const struct trace_turn *last = &t.turns[s->first_turn + s->n_turns - 1];
-        double a = log(s->n_turns),
-               b = log((last->prompt_tok + last->gen_tok) / (double)s->n_turns);
-        x += a / n, xx += a * a / n, y += b / n, yy += b * b / n, xy += a * b / n;
-        first += t.turns[s->first_turn].prompt_tok / n;
+    qsort(t.sessions, t.n_sessions, sizeof(*t.sessions), by_turns);
+    double first = t.sessions[(size_t)(over[0].share * 500)].n_turns;
+    for (size_t i = 1; i < sizeof(over) / sizeof(over[0]); i++) {
+        double ratio = t.sessions[(size_t)(over[i].share * 500)].n_turns / first;
+        double published = over[i].turns / over[0].turns;
+        ck_assert_double_eq_tol(ratio, published, 0.1 * published);
     }
-    const double *p = sets[_i].published;
-    double sigma = sqrt(log(p[TURNS] * (p[APPEND] + p[GEN]) / p[TOTAL]));
-    ck_assert_double_eq_tol(sqrt(xx - x * x), sigma, 0.02 * sigma);
-    ck_assert_double_lt((xy - x * y) / sqrt((xx - x * x) * (yy - y * y)), -0.9);
-    ck_assert_double_eq_tol(first, sets[_i].first_tok, 0.05 * sets[_i].first_tok);
+    /* A few end early: one in twenty-five within four turns, one in seven within forty. */
+    ck_assert_uint_le(t.sessions[(size_t)(0.03 * 500)].n_turns, 4);
+    ck_assert_double_le(t.sessions[(size_t)(0.12 * 500) - 1].n_turns,
+                        0.4 * sets[_i].published[TURNS]);
     trace_done(&t);
 }
 END_TEST
@@ -199,7 +208,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, both_kinds_of_mean_are_the_published_ones, 0, 3);
     tcase_add_loop_test(t, trajectories_grow_and_stay_within_the_limit, 0, 3);
-    tcase_add_loop_test(t, turn_counts_have_the_derived_shape, 0, 3);
+    tcase_add_loop_test(t, turn_counts_have_the_published_shape, 0, 3);
     tcase_add_test(t, a_seed_is_a_set);
     tcase_add_test(t, between_the_published_lengths_the_means_are_interpolated);
     tcase_add_test(t, refuses_lengths_that_nothing_is_known_of);

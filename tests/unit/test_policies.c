@@ -152,14 +152,15 @@ START_TEST(test_decode_engines)
 }
 END_TEST
 
-/* Round robin: nodes alternate, then the engines within them, whatever the load. */
+/* Round robin: nodes alternate, then the engines within them, whoever is less loaded; an engine
+ * without room is waited for. */
 START_TEST(test_round_robin)
 {
     static const uint32_t engines[] = {0, 2, 1, 3, 0, 2, 1, 3};
     struct world w;
     world_init(&w);
     w.c.prefill_group_nodes = 1;
-    w.prefill[0].tok = 1000 * BETA;
+    w.prefill[0].tok = BETA;
     for (uint64_t ticket = 0; ticket < 8; ticket++) {
         const struct policy_request r = {.ticket = ticket, .prompt_tok = 1, .gen_tok = 1};
         uint32_t group = policy_round_robin.place_prefill(&w.v, &r);
@@ -174,6 +175,16 @@ START_TEST(test_round_robin)
         ck_assert_uint_eq(e, engines[ticket]);
         ck_assert(e >= g.first_engine && e < g.first_engine + g.n_engines);
     }
+    const struct policy_request r = {.ticket = 0, .prompt_tok = 1, .gen_tok = 1, .blocks = 2};
+    const struct policy_decode_plan plan = {0};
+    struct policy_group g = policy_prefill_group(&w.c, 0);
+    w.prefill[0].tok = BETA + 1;
+    ck_assert_uint_eq(policy_round_robin.pick_prefill(&w.v, &g, &r), POLICY_WAIT);
+    g = policy_decode_group(&w.c, 0);
+    w.decode[0].free_blocks = 2;
+    ck_assert_uint_eq(policy_round_robin.pick_decode(&w.v, &g, &r, &plan), 0);
+    w.decode[0].free_blocks = 1;
+    ck_assert_uint_eq(policy_round_robin.pick_decode(&w.v, &g, &r, &plan), POLICY_WAIT);
 }
 END_TEST
 
@@ -196,8 +207,11 @@ START_TEST(test_paths)
     ck_assert(!on_decode(&w, CLUSTER_SHORTER_QUEUE, 0));
     ck_assert(!on_decode(&w, CLUSTER_PREFILL, 0));
     ck_assert(on_decode(&w, CLUSTER_DECODE, 0));
-    ck_assert(!on_decode(&w, CLUSTER_PATH_ROUND_ROBIN, 4));
-    ck_assert(on_decode(&w, CLUSTER_PATH_ROUND_ROBIN, 5));
+    /* Two nodes of each kind: rounds of two. */
+    static const bool sides[8] = {false, false, true, true, false, false, true, true};
+    for (uint64_t ticket = 0; ticket < 8; ticket++) {
+        ck_assert(on_decode(&w, CLUSTER_PATH_ROUND_ROBIN, ticket) == sides[ticket]);
+    }
 }
 END_TEST
 

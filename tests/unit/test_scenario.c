@@ -136,6 +136,7 @@ static void other_value(const struct scenario_key *k, char *buf, size_t size)
         const char *path, *value;
     } special[] = {
         {"schema", "dualpath/scenario/1"},
+        {"profile", "ds27b-paper"},
         {"description", "text"},
         {"model.base", "qwen2.5-32b"},
         {"cluster.gpu.base", "h20"},
@@ -420,7 +421,7 @@ START_TEST(beta_follows_the_time_model)
     double attention = timing_attention_ns(&tm, 16384 - n, n);
     double ns = attention + timing_linear_ns(&tm, n) + timing_experts_ns(&tm, n * 8, 8);
     ck_assert_double_lt(requests * ns, 5e9);
-    ck_assert_double_gt(requests * (ns + timing_forward_fixed_ns(&tm)), 5e9);
+    ck_assert_double_gt(requests * (ns + tm.config.forward_fixed_s * 1e9), 5e9);
     parse_ok(MINIMAL, "system.beta_s=10s", NULL);
     ck_assert_double_eq_tol((double)scenario_beta_tok(&sc), 2.0 * (double)beta, 2);
 }

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "plan/run_steady.h"
+
+#include <math.h>
+
+#define WINDOW_S  150.0
+#define BACK_S    1800.0
+#define SAME_FRAC 0.05
+
+static double at_s(const struct metrics *m, uint32_t i)
+{
+    return (double)m->samples[i].t_ns * 1e-9;
+}
+
+/* The first sample at or after t_s. */
+static uint32_t sample_from(const struct metrics *m, double t_s)
+{
+    uint32_t i = 0;
+    while (i + 1 < m->n_samples && at_s(m, i) < t_s) {
+        i++;
+    }
+    return i;
+}
+
+static double window_ttft_s(const struct metrics *m, double end_s)
+{
+    return metrics_mean_ttft_s(m, sample_from(m, end_s - WINDOW_S), sample_from(m, end_s));
+}
+
+/* The start of the earlier of the first two windows that agree; negative if none do. */
+static double warm_up_end_s(const struct metrics *m, double last_s)
+{
+    for (double end_s = BACK_S + WINDOW_S; end_s <= last_s; end_s += WINDOW_S) {
+        double before = window_ttft_s(m, end_s - BACK_S), now = window_ttft_s(m, end_s);
+        if (before > 0 && fabs(now / before - 1) <= SAME_FRAC) {
+            return end_s - BACK_S - WINDOW_S;
+        }
+    }
+    return -1;
+}
+
+static double mean(double from, double to, double n)
+{
+    return n > 0 ? (to - from) / n : 0;
+}
+
+void run_steady_find(const struct metrics *m, uint64_t last_arrival_ns, struct run_steady *ret)
+{
+    double last_s = (double)last_arrival_ns * 1e-9;
+    double start_s = warm_up_end_s(m, last_s);
+    bool reached = start_s >= 0;
+    uint32_t a = sample_from(m, reached ? start_s : last_s / 2), b = sample_from(m, last_s);
+    const struct metrics_sample *s = &m->samples[a], *t = &m->samples[b];
+    double span_s = at_s(m, b) - at_s(m, a);
+    double in_system = mean(s->in_system_s, t->in_system_s, span_s);
+    *ret = (struct run_steady){
+        .reached = reached,
+        .start_s = at_s(m, a),
+        .end_s = at_s(m, b),
+        .ttft_s = metrics_mean_ttft_s(m, a, b),
+        .ttst_s = mean(s->ttst_s, t->ttst_s, (double)(t->n_ttst - s->n_ttst)),
+        .tpot_s = mean(s->tpot_s, t->tpot_s, (double)(t->n_tpot - s->n_tpot)),
+        .agent_jct_s =
+            mean(s->agent_jct_s, t->agent_jct_s, (double)(t->agents_over - s->agents_over)),
+        .agents = in_system,
+        .context_tok = mean(s->context_tok_s, t->context_tok_s, span_s),
+    };
+}
+
+size_t run_points(const struct metrics *m, struct run_point *ret_points)
+{
+    uint32_t last = m->n_samples - 1, step = (last + RUNS_MAX_POINTS - 1) / RUNS_MAX_POINTS;
+    size_t n = 0;
+    for (uint32_t a = 0, b; a < last; a = b) {
+        b = a + step < last ? a + step : last;
+        const struct metrics_sample *s = &m->samples[a], *t = &m->samples[b];
+        double span_s = (double)(t->t_ns - s->t_ns) * 1e-9;
+        if (span_s <= 0) {
+            continue;
+        }
+        ret_points[n++] = (struct run_point){
+            .t_s = at_s(m, b),
+            .agents = (double)m->agents - (double)t->agents_over,
+            .prompt_tok_per_s = (double)(t->prompt_tok - s->prompt_tok) / span_s,
+            .ttft_s = metrics_mean_ttft_s(m, a, b),
+            .snic_max_avg = metrics_snic_max_avg(m, a, b),
+            .attention_max_avg = metrics_attention_max_avg(m, a, b),
+        };
+    }
+    return n;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Published figures to compare with, or to fit to: a CSV file with the columns
+ *   experiment  name of the table or figure
+ *   model       short name, the group over which errors are averaged
+ *   scenario    a shipped scenario's name or a file; empty when no run is needed
+ *   set         PATH=VALUE settings separated by spaces
+ *   metric      see target_value()
+ *   published   the figure
+ *   fit         1 if the profile in use was fitted to this row, 0 if it is a prediction
+ */
+#ifndef DUALPATH_PLAN_TARGET_H
+#define DUALPATH_PLAN_TARGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "plan/runs.h"
+
+struct target {
+    char *experiment, *model, *scenario, *metric;
+    char **sets; /* as run_job.sets */
+    size_t n_sets;
+    double published;
+    bool fitted;
+};
+
+struct targets {
+    struct target *rows;
+    size_t n;
+};
+
+/* Reads the file. Returns 0, or a negative errno with err naming file, line and column. */
+int targets_read(const char *path, struct targets *ret, struct err *err);
+void targets_done(struct targets *t);
+
+/* The value that row's setting gives to a path, NULL if it has none. */
+const char *target_setting(const struct target *t, const char *path);
+
+/*
+ * The metric of an outcome, -EINVAL for an unknown metric:
+ *   jct_s, ttft_s, ttst_s, tpot_s, agent_jct_s, agents (in the system): with open arrivals over
+ *     the steady part
+ *   sched_frac, alloc_frac, read_frac, prefill_frac: of the mean TTFT
+ *   snic_max_avg, attention_max_avg: over the run
+ *   attention_max_avg@P, snic_max_avg@P: over the 5 % of the run that end at P %
+ *   agents@T, prompt_tok_per_s@T, ttft_s@T: at T s, the latter over the 100 s around it
+ */
+int target_value(const char *metric, const struct run_outcome *o, double *ret);
+
+#endif
