@@ -5,18 +5,13 @@
  * A closed loop amplifies every difference: the order of two requests that arrive together decides
  * which engines they get, and so on to the end. Equally good runs (other seeds, other orders of
  * simultaneous events) differ by about 1 % in JCT. So means over seeds are compared.
- *
- * "full" runs the whole set of 512 agents.
  */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "input/scenario.h"
 #include "plan/simulate.h"
-
-static bool full;
 
 struct figures {
     double jct_s, ttft_mean_s, ttft_p99_s;
@@ -46,7 +41,7 @@ static struct figures run(const char *fidelity, unsigned seed, unsigned agents)
 
 START_TEST(auto_is_close_to_layer)
 {
-    unsigned agents = full ? 512 : 96, n_seeds = 4;
+    const unsigned agents = 512, n_seeds = 4;
     struct figures a = {0}, b = {0};
     for (unsigned seed = 1; seed <= n_seeds; seed++) {
         struct figures x = run("auto", seed, agents), y = run("layer", seed, agents);
@@ -68,9 +63,8 @@ START_TEST(auto_is_close_to_layer)
 }
 END_TEST
 
-int main(int argc, char **argv)
+int main(void)
 {
-    full = argc > 1 && strcmp(argv[1], "full") == 0;
     Suite *s = suite_create("fidelity");
     TCase *t = tcase_create("fidelity");
     tcase_set_timeout(t, 1200);

@@ -63,7 +63,7 @@ struct outcome {
 
 static struct outcome run(const char *qos)
 {
-    const char *sets[] = {"workload.agents=512", qos};
+    const char *sets[] = {"workload.agents=1024", qos};
     struct scenario sc;
     struct scenario_notes notes;
     struct simulation_options options = {0};
@@ -89,7 +89,7 @@ static struct outcome run(const char *qos)
     return o;
 }
 
-/* 512 agents: enough to keep prefill and decode busy. */
+/* 1024 agents: enough to keep the prefill engines busy all the time. */
 START_TEST(isolation_off)
 {
     struct outcome a = run("system.qos=spec"), b = run("system.qos=low_only"),
