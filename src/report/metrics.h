@@ -47,7 +47,6 @@ struct metrics {
     uint64_t origin_ns; /* of the run, on the loop's clock: times in results count from here */
     struct metrics_probe probe;
     uint32_t n_nodes, n_prefill_engines;
-    double ttft_limit_s, tpot_limit_s;
     struct hist ttft, ttst, tpot, agent_jct;
     double sched_s, alloc_s, read_s, prefill_s, latency_s, context_tok_s;
     uint64_t requests, arrived, agents, prompt_tok, hit_tok, gen_tok;

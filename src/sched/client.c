@@ -17,7 +17,7 @@ struct client_session {
         next_waiting; /* sessions whose next turn waits for the end of this one */
     uint64_t arrival_ns;
     uint64_t ready_ns; /* latest end of what the next turn waits for */
-    bool started, over;
+    bool over;
 };
 
 struct client_request {
@@ -166,7 +166,6 @@ static void start_session(struct client *c, uint32_t session, uint64_t arrival_n
     c->sessions[session].next_to_start = NONE;
     for (uint32_t i = session; i != NONE; i = c->sessions[i].next_to_start) {
         struct client_session *s = &c->sessions[i];
-        s->started = true;
         s->ready_ns = s->arrival_ns;
         begin_turn(c, i);
         for (uint32_t k = s->first_child; k != NONE; k = c->sessions[k].next_sibling) {

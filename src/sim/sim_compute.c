@@ -136,12 +136,6 @@ static void finish_forward(struct sim_forward_group *g)
     }
 }
 
-double sim_forward_busy_ns(const struct sim_forward_group *g)
-{
-    uint64_t now = loop_now_ns(g->sc->loop);
-    return g->busy_ns + (g->running ? (double)(now - g->joined[0]->start_ns) : 0);
-}
-
 double sim_forward_full_ns(const struct sim_forward_group *g)
 {
     uint64_t now = loop_now_ns(g->sc->loop);
@@ -397,12 +391,6 @@ static void close_epoch(struct sim_decode_group *g, uint32_t steps)
         g->engines[i].context_tok += g->engines[i].batch * steps;
     }
     g->epoch_steps = 0;
-}
-
-double sim_decode_busy_ns(const struct sim_decode_group *g)
-{
-    uint64_t now = loop_now_ns(g->sc->loop);
-    return g->busy_ns + (g->epoch_steps > 0 ? (double)(now - g->epoch_start_ns) : 0);
 }
 
 static void epoch_over(struct loop_timer *t)

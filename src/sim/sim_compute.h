@@ -113,11 +113,9 @@ int sim_compute_init(struct sim_compute *sc, struct loop *loop, const struct tim
                      const struct sim_compute_config *config);
 void sim_compute_done(struct sim_compute *sc);
 
-/* Time for which a group has been busy until now, what is in progress included. */
-double sim_forward_busy_ns(const struct sim_forward_group *g);
-/* The same, with a forward that is not filled up to the quota counted in part: a group has used its
- * capacity when all its forwards are full and one follows the other. */
+/* Time for which a group's capacity has been used until now, what is in progress included: a forward that
+ * is not filled up to the quota counts in part, so that a group is full when all its forwards are and one
+ * follows the other. */
 double sim_forward_full_ns(const struct sim_forward_group *g);
-double sim_decode_busy_ns(const struct sim_decode_group *g);
 
 #endif
