@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -22,4 +23,18 @@ int cli_usage(const char *command, const char *fmt, ...)
     fprintf(stderr, "\nTry 'dualpath %s --help'.\n", command);
     va_end(ap);
     return EXIT_BAD_INPUT;
+}
+
+atomic_bool cli_interrupted;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    atomic_store(&cli_interrupted, true);
+}
+
+void cli_catch_interrupts(void)
+{
+    signal(SIGINT, on_signal);
+    signal(SIGTERM, on_signal);
 }

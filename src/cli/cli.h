@@ -6,6 +6,8 @@
 #ifndef DUALPATH_CLI_CLI_H
 #define DUALPATH_CLI_CLI_H
 
+#include <stdatomic.h>
+
 #include "base/err.h"
 
 enum exit_status {
@@ -28,5 +30,9 @@ int cli_bad_input(const struct err *err);
 
 /* Prints "dualpath COMMAND: message" and how to get help to stderr; returns EXIT_BAD_INPUT. */
 int cli_usage(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* From the call on, SIGINT and SIGTERM set cli_interrupted instead of ending the process. */
+extern atomic_bool cli_interrupted;
+void cli_catch_interrupts(void);
 
 #endif

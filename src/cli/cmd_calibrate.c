@@ -2,7 +2,6 @@
 /* dualpath calibrate: fits the constants of a profile to published or measured figures. */
 #include <getopt.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,14 +34,6 @@ struct calibrate_args {
     unsigned steps, jobs;
     bool help;
 };
-
-static atomic_bool interrupted;
-
-static void on_signal(int sig)
-{
-    (void)sig;
-    atomic_store(&interrupted, true);
-}
 
 static int parse(struct calibrate_args *a, int argc, char **argv)
 {
@@ -160,7 +151,7 @@ static int fit_profile(const struct calibrate_args *a, const char *path, struct 
     }
     const struct calibrate_options options = {
         .max_steps = a->steps,
-        .runs = {.workers = a->jobs, .interrupted = &interrupted},
+        .runs = {.workers = a->jobs, .interrupted = &cli_interrupted},
         .progress = show_step};
     int rc = calibrate(&targets, model, path, &options, &fit, &err);
     if (rc == 0) {
@@ -172,7 +163,7 @@ static int fit_profile(const struct calibrate_args *a, const char *path, struct 
     if (rc) {
         cli_bad_input(&err);
     }
-    return rc == 0 ? EXIT_OK : atomic_load(&interrupted) ? EXIT_INTERRUPTED : EXIT_RUN_FAILED;
+    return rc == 0 ? EXIT_OK : atomic_load(&cli_interrupted) ? EXIT_INTERRUPTED : EXIT_RUN_FAILED;
 }
 
 int cmd_calibrate(int argc, char **argv)
@@ -194,8 +185,7 @@ int cmd_calibrate(int argc, char **argv)
         json_file_read(path, &file, &err)) {
         return cli_bad_input(&err);
     }
-    signal(SIGINT, on_signal);
-    signal(SIGTERM, on_signal);
+    cli_catch_interrupts();
     status = fit_profile(&a, path, &file);
     json_file_done(&file);
     return status;

@@ -2,7 +2,6 @@
 /* dualpath paper: the published results beside ours. */
 #include <errno.h>
 #include <getopt.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -38,14 +37,6 @@ struct paper_args {
     const char *targets, *output, *format;
     bool check, help;
 };
-
-static atomic_bool interrupted;
-
-static void on_signal(int sig)
-{
-    (void)sig;
-    atomic_store(&interrupted, true);
-}
 
 static void show_runs(void *arg, size_t done, size_t all)
 {
@@ -194,14 +185,13 @@ int cmd_paper(int argc, char **argv)
         .format = "text",
         .options = {.searching = show_search,
                     .runs = {.workers = processors > 0 ? (unsigned)processors : 1,
-                             .interrupted = &interrupted,
+                             .interrupted = &cli_interrupted,
                              .progress = show_runs}}};
     int status = parse(&a, argc, argv);
     if (status == EXIT_OK && a.help) {
         fputs(help, stdout);
     } else if (status == EXIT_OK) {
-        signal(SIGINT, on_signal);
-        signal(SIGTERM, on_signal);
+        cli_catch_interrupts();
         status = run(&a);
     }
     return status;

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,14 +41,6 @@ static const char help[] =
     "\n"
     "Exit status: 0 success, 1 a measurement failed, 2 bad input, 77 a needed device is absent,\n"
     "130 interrupted.\n";
-
-static atomic_bool interrupted;
-
-static void on_signal(int sig)
-{
-    (void)sig;
-    atomic_store(&interrupted, true);
-}
 
 struct args {
     const char *scenario, *output, *storage_dir;
@@ -168,7 +159,7 @@ static int configure(const struct args *a, const struct scenario *sc, struct pro
         .check_every = sc->hw.check_every,
         .compute_threads = sc->hw.compute_threads,
         .storage_depth = sc->hw.storage_depth,
-        .interrupted = &interrupted,
+        .interrupted = &cli_interrupted,
     };
     return 0;
 }
@@ -278,8 +269,7 @@ int cmd_probe(int argc, char **argv)
     if (status == EXIT_OK && a.help) {
         fputs(help, stdout);
     } else if (status == EXIT_OK) {
-        signal(SIGINT, on_signal);
-        signal(SIGTERM, on_signal);
+        cli_catch_interrupts();
         status = probe(&a);
     }
     free(a.sets);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,14 +79,6 @@ struct run_args {
     bool real;
     struct run_real_args real_args;
 };
-
-static atomic_bool interrupted;
-
-static void on_signal(int sig)
-{
-    (void)sig;
-    atomic_store(&interrupted, true);
-}
 
 enum {
     OPT_SET = 256,
@@ -423,7 +414,7 @@ static int simulate(const struct run_args *a, const struct scenario *sc, struct 
 {
     struct err err = ERR_INIT;
     struct simulation *s;
-    const struct simulation_options sim = {.interrupted = &interrupted,
+    const struct simulation_options sim = {.interrupted = &cli_interrupted,
                                            .progress = progress_show,
                                            .progress_arg = progress,
                                            .requests_csv = o->requests.file,
@@ -446,7 +437,7 @@ static int run_for_real(const struct run_args *a, const struct scenario *sc, str
     struct err err = ERR_INIT;
     struct real_run *r;
     const struct run_real_files files = {o->requests.file, o->series.file, o->decisions.file};
-    if (run_real_new(sc, &a->real_args, &files, &interrupted, &r, &err)) {
+    if (run_real_new(sc, &a->real_args, &files, &cli_interrupted, &r, &err)) {
         return err.code == -EINVAL ? cli_bad_input(&err) : fail(&err, err.code);
     }
     print_repairs(real_run_workload(r), a->arrival_given);
@@ -534,8 +525,7 @@ int cmd_run(int argc, char **argv)
     if (status == EXIT_OK && a.help) {
         fputs(help, stdout);
     } else if (status == EXIT_OK) {
-        signal(SIGINT, on_signal);
-        signal(SIGTERM, on_signal);
+        cli_catch_interrupts();
         status = read_and_run(&a);
     }
     for (size_t i = 0; i < a.n_owned; i++) {
