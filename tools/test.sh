@@ -12,6 +12,8 @@ cd "$(dirname "$0")/.."
 . tools/lib/packages.sh
 
 passed=0 failed=0 skipped=0
+summary=$(mktemp)   # the failures of all configurations, to stand together at the end
+trap 'rm -f "$summary"' EXIT
 
 # The suites lint and device do not depend on the compiler's checks: they run once.
 once="--no-suite lint --no-suite device"
@@ -50,6 +52,23 @@ skip_reasons() {
     }' "$1"
 }
 
+# Prints the name and the last lines of output of every test of the log that failed.
+failures() {
+    awk '/"result": "(FAIL|TIMEOUT|ERROR|UNEXPECTEDPASS|INTERRUPT)"/ {
+        printf "failed %s\n", text($0, "name")
+        n = split(text($0, "stdout") "\\n" text($0, "stderr"), lines, /\\n/)
+        for (i = n > 20 ? n - 19 : 1; i <= n; i++) { if (lines[i] != "") { print "    " lines[i] } }
+    }
+    function text(line, key,    at, s) {
+        at = index(line, "\"" key "\": \"")
+        if (at == 0) { return "" }
+        s = substr(line, at + length(key) + 5)
+        gsub(/\\"/, "\047", s)
+        sub(/".*/, "", s)
+        return s
+    }' "$1"
+}
+
 count() { # log result... : tests of the log that ended so
     log=$1
     shift
@@ -62,7 +81,7 @@ configuration() { # directory compiler "test options" setup options...
     start=$(date +%s)
     echo "== $dir: $compiler $*"
     if ! build "$dir" "$compiler" "$@"; then
-        echo "== $dir: the build failed"
+        echo "== $dir: the build failed" | tee -a "$summary"
         failed=$((failed + 1))
         return 0
     fi
@@ -71,11 +90,12 @@ configuration() { # directory compiler "test options" setup options...
     # shellcheck disable=SC2086
     meson test -C "$dir" --no-rebuild --print-errorlogs $select || true
     if [ ! -f "$log" ]; then
-        echo "== $dir: the tests did not run"
+        echo "== $dir: the tests did not run" | tee -a "$summary"
         failed=$((failed + 1))
         return 0
     fi
     skip_reasons "$log"
+    failures "$log" | tee -a "$summary"
     passed=$((passed + $(count "$log" OK EXPECTEDFAIL)))
     failed=$((failed + $(count "$log" FAIL TIMEOUT ERROR UNEXPECTEDPASS INTERRUPT)))
     skipped=$((skipped + $(count "$log" SKIP)))
@@ -104,5 +124,6 @@ else
     echo "== build-asan: left out, no compiler here runs programs with sanitizers"
 fi
 
+cat "$summary"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

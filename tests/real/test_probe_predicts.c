@@ -3,9 +3,14 @@
  * After dualpath probe, does the simulator predict what a real run takes on this machine? JCT and
  * mean TTFT of the loopback scenario, basic and dualpath, and which of the two is better.
  *
+ *   test_probe_predicts        one run of each; fails beyond 40 %, and only if a second probe with
+ *                              its runs is beyond too: one run says nothing of order
+ *   test_probe_predicts full   medians of five runs, taken in turn; fails beyond 15 %, or where the
+ *                              medians are apart by more than the runs scatter and the order is wrong
+ *
  * The machine must be quiet for that: what others take from it between the probe and the runs no
- * simulator can know. On a busy one (by the probe's own figure) the errors are stated but not
- * judged, and the test is skipped (77), unless PROBE_JUDGE is in the environment.
+ * simulator can know. On a busy one (by the probe's own figure, before or after) the errors are
+ * stated but not judged, and the test is skipped (77), unless PROBE_JUDGE is in the environment.
  */
 #include <jansson.h>
 #include <math.h>
@@ -17,9 +22,8 @@
 #include <unistd.h>
 
 #define SCENARIO     "scenarios/loopback.json"
-#define MAX_ERROR    0.40
-#define MAX_SLOWDOWN 1.5  /* beyond: others use this machine */
-#define APART        0.05 /* real figures nearer than this have no order to predict */
+#define MAX_RUNS     5
+#define MAX_SLOWDOWN 1.5 /* beyond: others use this machine */
 #define SKIPPED      77
 
 static char dir[200];
@@ -27,8 +31,20 @@ static const char *dualpath;
 
 static const char *const presets[2] = {"basic", "dualpath"};
 
+enum metric { JCT, TTFT, METRICS };
+
+static const char *const metric_names[METRICS] = {"JCT", "mean TTFT"};
+
 struct outcome {
-    double jct_s, ttft_s;
+    double s[METRICS];
+};
+
+/* What one try asks for. */
+struct
+try {
+    int runs; /* of each preset, at most MAX_RUNS */
+    double max_error;
+    bool judge_order;
 };
 
 static void give_up(const char *what)
@@ -71,8 +87,8 @@ static struct outcome run(const char *backend, const char *preset)
     command(line);
     json_t *root = load("result.json");
     struct outcome o = {
-        json_number_value(json_object_get(root, "jct_s")),
-        json_number_value(json_object_get(json_object_get(root, "ttft_s"), "mean"))};
+        {json_number_value(json_object_get(root, "jct_s")),
+         json_number_value(json_object_get(json_object_get(root, "ttft_s"), "mean"))}};
     json_decref(root);
     return o;
 }
@@ -96,41 +112,64 @@ static double probe(void)
     return slowdown;
 }
 
-static bool within(const char *preset, const char *what, double real, double sim)
+static int by_value(const void *a, const void *b)
 {
-    double error = (sim - real) / real;
-    printf("%-8s %-9s real %8.4f s, predicted %8.4f s: %+.1f %%\n", preset, what, real, sim,
-           100 * error);
-    return fabs(error) <= MAX_ERROR;
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
-static bool same_order(const char *what, const double real[2], const double sim[2])
+static bool within(const char *preset, enum metric m, const double *real, int runs, double sim,
+                   double max_error)
 {
-    if (fabs(real[1] - real[0]) < APART * real[0]) {
-        printf("%-18s within %.0f %% of each other: no order to predict\n", what, 100 * APART);
+    double middle = real[runs / 2], error = (sim - middle) / middle;
+    printf("%-8s %-9s real %8.4f s (%d runs, %.4f to %.4f), predicted %8.4f s: %+.1f %%\n", preset,
+           metric_names[m], middle, runs, real[0], real[runs - 1], sim, 100 * error);
+    return fabs(error) <= max_error;
+}
+
+/* Real figures whose runs overlap have no order to predict. */
+static bool same_order(enum metric m, double real[2][MAX_RUNS], int runs, const double sim[2])
+{
+    bool first_less = real[0][runs - 1] < real[1][0], second_less = real[1][runs - 1] < real[0][0];
+    const char *predicted = presets[sim[1] < sim[0]];
+    if (!first_less && !second_less) {
+        printf("%-18s the real runs overlap: no order to predict (predicted: %s)\n",
+               metric_names[m], predicted);
         return true;
     }
-    bool same = (real[1] < real[0]) == (sim[1] < sim[0]);
-    printf("%-18s real: %s is less; predicted: %s\n", what, presets[real[1] < real[0]],
-           presets[sim[1] < sim[0]]);
-    return same;
+    printf("%-18s real: %s is less; predicted: %s\n", metric_names[m], presets[second_less],
+           predicted);
+    return second_less == (sim[1] < sim[0]);
 }
 
-static bool compare_all(void)
+static bool compare_all(const struct try *t)
 {
-    double real_jct[2], sim_jct[2], real_ttft[2], sim_ttft[2];
-    bool good = true;
+    double real[METRICS][2][MAX_RUNS], sim[METRICS][2];
     for (int i = 0; i < 2; i++) {
-        struct outcome sim = run("sim", presets[i]), real = run("real", presets[i]);
-        sim_jct[i] = sim.jct_s;
-        sim_ttft[i] = sim.ttft_s;
-        real_jct[i] = real.jct_s;
-        real_ttft[i] = real.ttft_s;
-        good &= within(presets[i], "JCT", real.jct_s, sim.jct_s);
-        good &= within(presets[i], "mean TTFT", real.ttft_s, sim.ttft_s);
+        struct outcome o = run("sim", presets[i]);
+        for (int m = 0; m < METRICS; m++) {
+            sim[m][i] = o.s[m];
+        }
     }
-    good &= same_order("JCT", real_jct, sim_jct);
-    return same_order("mean TTFT", real_ttft, sim_ttft) && good;
+    for (int r = 0; r < t->runs; r++) {
+        for (int i = 0; i < 2; i++) {
+            struct outcome o = run("real", presets[i]);
+            for (int m = 0; m < METRICS; m++) {
+                real[m][i][r] = o.s[m];
+            }
+        }
+    }
+    bool good = true;
+    for (int m = 0; m < METRICS; m++) {
+        for (int i = 0; i < 2; i++) {
+            qsort(real[m][i], (size_t)t->runs, sizeof(double), by_value);
+            good &=
+                within(presets[i], (enum metric)m, real[m][i], t->runs, sim[m][i], t->max_error);
+        }
+        bool ordered = same_order((enum metric)m, real[m], t->runs, sim[m]);
+        good &= ordered || !t->judge_order;
+    }
+    return good;
 }
 
 static void clean_up(void)
@@ -144,8 +183,20 @@ static void clean_up(void)
     rmdir(dir);
 }
 
-int main(void)
+/* Probes, runs and compares; *slowdown is what the probes before and after saw at most. */
+static bool attempt(const struct try *t, double *slowdown)
 {
+    double before = probe();
+    bool good = compare_all(t);
+    double after = probe();
+    *slowdown = before > after ? before : after;
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    bool full = argc > 1 && strcmp(argv[1], "full") == 0;
+    struct try t = full ? (struct try){MAX_RUNS, 0.15, true} : (struct try){1, 0.40, false};
     const char *tmp = getenv("TMPDIR");
     dualpath = getenv("DUALPATH");
     snprintf(dir, sizeof(dir), "%s/probe-test-XXXXXX", tmp ? tmp : "/tmp");
@@ -153,10 +204,14 @@ int main(void)
         give_up("DUALPATH must name the program, and TMPDIR be a directory");
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    double slowdown = probe();
-    bool good = compare_all();
+    double slowdown;
+    bool good = attempt(&t, &slowdown);
+    if (!good && !full) {
+        printf("Beyond %.0f %%: once more.\n", 100 * t.max_error);
+        good = attempt(&t, &slowdown);
+    }
     clean_up();
-    if (slowdown > MAX_SLOWDOWN && !getenv("PROBE_JUDGE")) {
+    if (!good && slowdown > MAX_SLOWDOWN && !getenv("PROBE_JUDGE")) {
         printf("Not judged: computing took %.2f times its processor time, so others use this "
                "machine.\n",
                slowdown);
