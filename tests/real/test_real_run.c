@@ -500,15 +500,19 @@ START_TEST(real_and_simulated_decisions_are_equal)
                           "--set",       "system.fetch_period_s=2s",
                           "--set",       "system.path_policy=round_robin",
                           "--set",       "hw.check_every=0",
-                          "--decisions", real,
+                          "--decisions", simulated,
                           NULL};
-    ck_assert_msg(finish(start_run(more), 60) == 0, "%s", errors);
-    more[11] = simulated;
     const char *args[MAX_ARGS + 1] = {"run", SCENARIO};
     memcpy(args + 2, more, sizeof(more));
     ck_assert_msg(finish(start(getenv("DUALPATH"), args), 60) == 0, "%s", errors);
-    read_text(real, real_text);
     read_text(simulated, sim_text);
+    more[11] = real;
+    /* A machine that stands still for longer than the spacing bears makes another order: it gets
+     * three tries, and wrong decisions would fail in all of them. */
+    for (unsigned tries = 0; tries == 0 || (strcmp(real_text, sim_text) && tries < 3); tries++) {
+        ck_assert_msg(finish(start_run(more), 60) == 0, "%s", errors);
+        read_text(real, real_text);
+    }
     ck_assert_str_eq(real_text, sim_text);
     unsigned lines = 0;
     for (const char *c = real_text; *c; c++) {
