@@ -97,6 +97,10 @@ struct scenario_cost {
     double gpu_hour_usd;
 };
 
+struct scenario_report {
+    double balance_window_s; /* in which balance between nodes and engines is taken */
+};
+
 /* A real run on this machine or cluster; the simulator ignores it. */
 struct scenario_hw {
     char transport[16];       /* "tcp" or "verbs" */
@@ -124,6 +128,7 @@ struct scenario {
     struct scenario_workload workload;
     struct scenario_slo slo;
     struct scenario_cost cost;
+    struct scenario_report report;
     struct scenario_hw hw; /* not part of sha256 */
 };
 

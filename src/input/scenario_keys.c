@@ -251,7 +251,8 @@ const struct scenario_key scenario_keys[] = {
     {U32("cluster.storage.writes_in_service", cluster.storage.writes_in_service, UNIT_NONE),
      STORAGE, FROM(1, 1e6), .doc = "writes at the same time per node; the others queue"},
     {NUMBER("cluster.storage.cluster_Bps", cluster.storage.cluster_Bps, UNIT_BPS), STORAGE,
-     FROM(0, 1e18), USUAL(0, 1e15), .doc = "limit of the whole storage cluster; 0 = none"},
+     FROM(0, 1e18), USUAL(0, 1e15),
+     .doc = "what the storage cluster delivers to all nodes at most; 0 = no limit"},
     {STRING("cluster.storage.source", cluster.storage.source), STORAGE,
      .doc = "where its numbers come from"},
 
@@ -385,6 +386,12 @@ const struct scenario_key scenario_keys[] = {
      .source = "the paper's online runs", .doc = "limit of the time per output token"},
     {NUMBER("cost.gpu_hour_usd", cost.gpu_hour_usd, UNIT_NONE), .fallback = "2.0", FROM(0, 1e6),
      .source = "rental price of an H800", .doc = "price of a GPU for an hour"},
+    {NUMBER("report.balance_window_s", report.balance_window_s, UNIT_S), .fallback = "3s",
+     FROM(1e-3, 1e6), USUAL(0.1, 60),
+     .source = "the paper's alpha: it calls a read queue short up to 3 s, so what evens out within "
+               "that is not imbalance to its scheduler; the window of its own figures is "
+               "unpublished",
+     .doc = "window in which the largest over the mean load of nodes and engines is taken"},
 
     {.path = "hw.transport",
      .type = KEY_WORD,

@@ -373,7 +373,10 @@ static int add_balance(const struct real_run *r, struct result *ret, struct err 
         }
     }
     if (rc == 0) {
+        uint32_t p = c->prefill_nodes;
         ret->snic_max_avg = max_over_mean(snic, n_nodes);
+        ret->pe_snic_max_avg = max_over_mean(snic, p);
+        ret->de_snic_max_avg = max_over_mean(snic + p, n_nodes - p);
         ret->attention_max_avg = max_over_mean(attention, n_engines);
         add_use(r, attention_s, snic, ret);
     }

@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "base/units.h"
+
 static double run_s(const struct recorder *r, uint64_t t_ns)
 {
     return (double)(t_ns - r->metrics.origin_ns) * 1e-9;
@@ -67,8 +69,13 @@ static void decided(void *self, const struct msg_start *s)
 int recorder_start(struct recorder *r, struct loop *loop, const struct metrics_probe *probe)
 {
     const struct cluster *c = r->cluster;
-    int rc = metrics_init(&r->metrics, loop, probe, cluster_nodes(c),
-                          c->prefill_nodes * c->gpus_per_node);
+    const struct metrics_config config = {
+        .n_prefill_nodes = c->prefill_nodes,
+        .n_nodes = cluster_nodes(c),
+        .n_prefill_engines = c->prefill_nodes * c->gpus_per_node,
+        .balance_window_ns = units_s_to_ns(r->scenario->report.balance_window_s),
+    };
+    int rc = metrics_init(&r->metrics, loop, probe, &config);
     if (rc) {
         return rc;
     }
@@ -107,6 +114,7 @@ static void add_slo(const struct recorder *r, struct result *ret)
     ret->slo_tpot_s = slo->tpot_s;
     ret->ttft_ok_frac = hist_share_below(&r->metrics.ttft, slo->ttft_s);
     ret->tpot_ok_frac = hist_share_below(&r->metrics.tpot, slo->tpot_s);
+    ret->tpot_requests = r->metrics.tpot.count;
     ret->slo_met =
         !ret->unstable && ret->ttft_s.mean <= slo->ttft_s && ret->tpot_s.mean <= slo->tpot_s;
 }

@@ -16,7 +16,7 @@
 /* A run over time, at most this many points, evenly spread. */
 #define RUNS_MAX_POINTS 400u
 
-/* Between this point and the one before. */
+/* Between this point and the one before; max_avg: over the windows that ended there, 0 if none. */
 struct run_point {
     double t_s;
     double agents; /* not over yet, at t_s */

@@ -24,13 +24,17 @@ static void read_node(const struct simulation *s, uint32_t node, struct metrics_
     bool prefill = cluster_is_prefill(c, node);
     uint32_t n_nodes = prefill ? c->prefill_nodes : c->decode_nodes;
     const struct sim_node *n = &s->dp.nodes[node];
+    double snic_bytes = storage_server_moved_bytes(&n->snic);
     m->used_s[prefill ? RESULT_PE_SNIC : RESULT_DE_SNIC] +=
-        storage_server_busy_ns(&n->snic) * 1e-9 / n_nodes;
+        storage_server_used_ns(&n->snic) * 1e-9 / n_nodes;
     m->used_s[prefill ? RESULT_PE_DRAM : RESULT_DE_DRAM] +=
-        (n->dram.moved_bytes + n->snic.moved_bytes) / (s->scenario->cluster.dram_Bps * n_nodes);
+        (n->dram.moved_bytes + snic_bytes) / (s->scenario->cluster.dram_Bps * n_nodes);
+    if (s->dp.config.cluster_Bps > 0) {
+        m->used_s[RESULT_STORAGE_CLUSTER] += snic_bytes / s->dp.config.cluster_Bps;
+    }
     add_cnics(s, node, n_nodes, &m->used_s[prefill ? RESULT_PE_CNIC_READ : RESULT_DE_CNIC_READ],
               &m->used_s[prefill ? RESULT_PE_CNIC_WRITE : RESULT_DE_CNIC_WRITE]);
-    m->snic_bytes[node] = n->snic.moved_bytes;
+    m->snic_bytes[node] = snic_bytes;
 }
 
 void simulation_probe(void *self, struct metrics_sample *m)

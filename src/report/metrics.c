@@ -25,8 +25,8 @@ static void copy_sample(struct metrics *m, uint32_t to, uint32_t from)
     struct metrics_sample *d = &m->samples[to];
     double *snic = d->snic_bytes, *attention = d->attention_ns;
     *d = m->samples[from];
-    memcpy(snic, d->snic_bytes, m->n_nodes * sizeof(double));
-    memcpy(attention, d->attention_ns, m->n_prefill_engines * sizeof(double));
+    memcpy(snic, d->snic_bytes, m->config.n_nodes * sizeof(double));
+    memcpy(attention, d->attention_ns, m->config.n_prefill_engines * sizeof(double));
     d->snic_bytes = snic;
     d->attention_ns = attention;
 }
@@ -45,8 +45,26 @@ static double sum_s(const struct hist *h)
     return hist_mean_s(h) * (double)h->count;
 }
 
+/* The window that is over by now; a sample and a window that end together may come in any order. */
+static void end_window(struct metrics *m)
+{
+    if (loop_now_ns(m->loop) - m->origin_ns >= m->window_end_ns) {
+        m->probe.read(m->probe.self, &m->window);
+        balance_window(&m->balance, m->window.snic_bytes, m->window.attention_ns);
+        m->window_end_ns += m->config.balance_window_ns;
+    }
+}
+
+static void window_over(struct loop_timer *t)
+{
+    struct metrics *m = container_of(t, struct metrics, window_timer);
+    end_window(m);
+    loop_arm(m->loop, t, m->origin_ns + m->window_end_ns);
+}
+
 static void take_sample(struct metrics *m)
 {
+    end_window(m);
     if (m->n_samples == METRICS_MAX_SAMPLES) {
         thin_out(m);
     }
@@ -66,6 +84,7 @@ static void take_sample(struct metrics *m)
     s->n_tpot = m->tpot.count;
     s->prompt_tok = m->prompt_tok;
     s->agents_over = m->agents;
+    s->balance = m->balance.sums;
     m->probe.read(m->probe.self, s);
 }
 
@@ -78,36 +97,41 @@ static void sample(struct loop_timer *t)
 
 static int allocate(struct metrics *m)
 {
-    size_t per_sample = m->n_nodes + m->n_prefill_engines;
+    const struct metrics_config *c = &m->config;
+    size_t per_sample = c->n_nodes + c->n_prefill_engines;
     m->samples = calloc(METRICS_MAX_SAMPLES, sizeof(*m->samples));
-    m->memory = calloc(METRICS_MAX_SAMPLES * per_sample, sizeof(*m->memory));
+    m->memory = calloc((METRICS_MAX_SAMPLES + 1) * per_sample, sizeof(*m->memory));
     if (!m->samples || !m->memory || hist_init(&m->ttft) || hist_init(&m->ttst) ||
-        hist_init(&m->tpot) || hist_init(&m->agent_jct)) {
+        hist_init(&m->tpot) || hist_init(&m->agent_jct) ||
+        balance_init(&m->balance, c->n_prefill_nodes, c->n_nodes, c->n_prefill_engines)) {
         return -ENOMEM;
     }
-    for (uint32_t i = 0; i < METRICS_MAX_SAMPLES; i++) {
-        m->samples[i].snic_bytes = m->memory + i * per_sample;
-        m->samples[i].attention_ns = m->samples[i].snic_bytes + m->n_nodes;
+    for (uint32_t i = 0; i <= METRICS_MAX_SAMPLES; i++) {
+        struct metrics_sample *s = i < METRICS_MAX_SAMPLES ? &m->samples[i] : &m->window;
+        s->snic_bytes = m->memory + i * per_sample;
+        s->attention_ns = s->snic_bytes + c->n_nodes;
     }
     return 0;
 }
 
 int metrics_init(struct metrics *m, struct loop *loop, const struct metrics_probe *probe,
-                 uint32_t n_nodes, uint32_t n_prefill_engines)
+                 const struct metrics_config *config)
 {
     *m = (struct metrics){.loop = loop,
                           .origin_ns = loop_now_ns(loop),
                           .in_system_since_ns = loop_now_ns(loop),
                           .probe = *probe,
-                          .n_nodes = n_nodes,
-                          .n_prefill_engines = n_prefill_engines,
-                          .interval_ns = FIRST_INTERVAL_NS};
+                          .config = *config,
+                          .interval_ns = FIRST_INTERVAL_NS,
+                          .window_end_ns = config->balance_window_ns};
     if (allocate(m)) {
         metrics_done(m);
         return -ENOMEM;
     }
     loop_timer_init(&m->timer, sample);
+    loop_timer_init(&m->window_timer, window_over);
     loop_post(loop, &m->timer);
+    loop_arm(loop, &m->window_timer, m->origin_ns + m->window_end_ns);
     return 0;
 }
 
@@ -117,6 +141,7 @@ void metrics_done(struct metrics *m)
     hist_done(&m->ttst);
     hist_done(&m->tpot);
     hist_done(&m->agent_jct);
+    balance_done(&m->balance);
     free(m->samples);
     free(m->memory);
     m->samples = NULL;
@@ -127,7 +152,9 @@ void metrics_turn_arrived(struct metrics *m)
 {
     integrate_in_system(m);
     m->in_system++;
-    m->arrived++;
+    if (m->arrived++ == 0) {
+        m->first_arrival_ns = loop_now_ns(m->loop) - m->origin_ns;
+    }
 }
 
 void metrics_turn_over(struct metrics *m, const struct metrics_turn *t)
@@ -182,33 +209,29 @@ static uint32_t sample_at(const struct metrics *m, double frac)
     return i;
 }
 
-static double max_over_mean(const double *from, const double *to, uint32_t n)
+/* A steady part without a window that ends in it is one window itself. */
+static void add_balance(const struct metrics *m, uint32_t a, uint32_t b, struct result *ret)
 {
-    double sum = 0, max = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        double d = to[i] - from[i];
-        sum += d;
-        max = d > max ? d : max;
+    const struct metrics_config *c = &m->config;
+    const struct metrics_sample *s = &m->samples[a], *t = &m->samples[b];
+    uint32_t p = c->n_prefill_nodes;
+    const struct {
+        double *ret, whole;
+    } sets[BALANCE_N_SETS] = {
+        [BALANCE_SNIC] = {&ret->snic_max_avg,
+                          balance_max_avg(s->snic_bytes, t->snic_bytes, c->n_nodes)},
+        [BALANCE_PE_SNIC] = {&ret->pe_snic_max_avg,
+                             balance_max_avg(s->snic_bytes, t->snic_bytes, p)},
+        [BALANCE_DE_SNIC] = {&ret->de_snic_max_avg,
+                             balance_max_avg(s->snic_bytes + p, t->snic_bytes + p, c->n_nodes - p)},
+        [BALANCE_ATTENTION] = {&ret->attention_max_avg,
+                               balance_max_avg(s->attention_ns, t->attention_ns,
+                                               c->n_prefill_engines)},
+    };
+    for (unsigned i = 0; i < BALANCE_N_SETS; i++) {
+        double mean = metrics_max_avg(m, a, b, (enum balance_set)i);
+        *sets[i].ret = mean > 0 ? mean : sets[i].whole > 0 ? sets[i].whole : 1;
     }
-    return sum > 0 ? max * n / sum : 0;
-}
-
-/* Mean over the intervals in which there was something to balance. */
-static void balance(const struct metrics *m, uint32_t a, uint32_t b, struct result *ret)
-{
-    double snic = 0, attention = 0;
-    uint32_t n_snic = 0, n_attention = 0;
-    for (uint32_t i = a; i < b; i++) {
-        const struct metrics_sample *s = &m->samples[i], *t = &m->samples[i + 1];
-        double r = max_over_mean(s->snic_bytes, t->snic_bytes, m->n_nodes);
-        snic += r;
-        n_snic += r > 0;
-        r = max_over_mean(s->attention_ns, t->attention_ns, m->n_prefill_engines);
-        attention += r;
-        n_attention += r > 0;
-    }
-    ret->snic_max_avg = n_snic ? snic / n_snic : 1;
-    ret->attention_max_avg = n_attention ? attention / n_attention : 1;
 }
 
 static void steady_part(const struct metrics *m, uint32_t a, uint32_t b, struct result *ret)
@@ -297,9 +320,10 @@ static void find_instability(const struct metrics *m, uint64_t last_arrival_ns, 
 void metrics_finish(struct metrics *m, uint64_t last_arrival_ns, struct result *ret)
 {
     loop_disarm(m->loop, &m->timer);
+    loop_disarm(m->loop, &m->window_timer);
     take_sample(m);
     double n = m->requests ? (double)m->requests : 1;
-    ret->jct_s = (double)m->last_end_ns * 1e-9;
+    ret->jct_s = m->requests ? (double)(m->last_end_ns - m->first_arrival_ns) * 1e-9 : 0;
     ret->agents = m->agents;
     ret->requests = m->requests;
     ret->prompt_tok = m->prompt_tok;
@@ -320,8 +344,9 @@ void metrics_finish(struct metrics *m, uint64_t last_arrival_ns, struct result *
     ret->generated_tok_per_s = (double)m->gen_tok / jct_s;
     ret->agents_per_s = (double)m->agents / jct_s;
     const struct metrics_sample *last = &m->samples[m->n_samples - 1];
+    double run_s = (double)(last->t_ns - m->first_arrival_ns) * 1e-9; /* before, nothing was used */
     for (unsigned r = 0; r < RESULT_N_RESOURCES; r++) {
-        ret->utilization_run[r] = last->t_ns ? last->used_s[r] / ((double)last->t_ns * 1e-9) : 0;
+        ret->utilization_run[r] = run_s > 0 ? last->used_s[r] / run_s : 0;
     }
     uint32_t a = sample_at(m, 0.1), b = sample_at(m, 0.8);
     if (a == b) {
@@ -329,19 +354,20 @@ void metrics_finish(struct metrics *m, uint64_t last_arrival_ns, struct result *
         b = m->n_samples - 1;
     }
     steady_part(m, a, b, ret);
-    balance(m, a, b, ret);
+    add_balance(m, a, b, ret);
     find_instability(m, last_arrival_ns, ret);
 }
 
-double metrics_snic_max_avg(const struct metrics *m, uint32_t a, uint32_t b)
+double metrics_max_avg(const struct metrics *m, uint32_t a, uint32_t b, enum balance_set set)
 {
-    return max_over_mean(m->samples[a].snic_bytes, m->samples[b].snic_bytes, m->n_nodes);
+    return balance_mean(&m->samples[a].balance, &m->samples[b].balance, set);
 }
 
-double metrics_attention_max_avg(const struct metrics *m, uint32_t a, uint32_t b)
+/* An interval in which no window ended shows the one before. */
+static double max_avg_or(const struct metrics *m, uint32_t i, enum balance_set set, double before)
 {
-    return max_over_mean(m->samples[a].attention_ns, m->samples[b].attention_ns,
-                         m->n_prefill_engines);
+    double mean = metrics_max_avg(m, i - 1, i, set);
+    return mean > 0 ? mean : before;
 }
 
 int metrics_write_series(const struct metrics *m, FILE *out)
@@ -352,17 +378,19 @@ int metrics_write_series(const struct metrics *m, FILE *out)
         fprintf(out, ",%s_frac", result_resource_name((enum result_resource)r));
     }
     fprintf(out, "\n");
+    double snic = 0, attention = 0;
     for (uint32_t i = 1; i < m->n_samples; i++) {
         const struct metrics_sample *s = &m->samples[i - 1], *t = &m->samples[i];
         double span_s = (double)(t->t_ns - s->t_ns) * 1e-9;
+        snic = max_avg_or(m, i, BALANCE_SNIC, snic);
+        attention = max_avg_or(m, i, BALANCE_ATTENTION, attention);
         if (span_s <= 0) {
             continue;
         }
         fprintf(out, "%.9g,%.9g,%.9g,%.9g,%.9g,%" PRIu64 ",%.6g,%.6g", (double)t->t_ns * 1e-9,
                 in_system_at(m, i), (double)(t->over - s->over) / span_s,
                 (double)(t->prompt_tok - s->prompt_tok) / span_s, metrics_mean_ttft_s(m, i - 1, i),
-                t->agents_over, metrics_snic_max_avg(m, i - 1, i),
-                metrics_attention_max_avg(m, i - 1, i));
+                t->agents_over, snic, attention);
         for (unsigned r = 0; r < RESULT_N_RESOURCES; r++) {
             fprintf(out, ",%.6g", (t->used_s[r] - s->used_s[r]) / span_s);
         }

@@ -2,13 +2,15 @@
 /*
  * Collects a run while it goes: distributions from finished turns, and samples of cumulative
  * counters at regular times, from which everything "over time" is computed at the end. The number
- * of samples is bounded: when they are full, every second one goes and the interval doubles.
+ * of samples is bounded: when they are full, every second one goes and the interval doubles. Balance
+ * between nodes and engines is taken in windows of its own, whose length is fixed.
  */
 #ifndef DUALPATH_REPORT_METRICS_H
 #define DUALPATH_REPORT_METRICS_H
 
 #include "base/hist.h"
 #include "base/loop.h"
+#include "report/balance.h"
 #include "report/result.h"
 
 #define METRICS_MAX_SAMPLES 2048u
@@ -34,6 +36,7 @@ struct metrics_sample {
     double used_s[RESULT_N_RESOURCES]; /* utilisation integrated over time */
     double *snic_bytes;                /* by node */
     double *attention_ns;              /* by prefill engine */
+    struct balance_sums balance;
 };
 
 /* Fills used_s, snic_bytes and attention_ns of a sample: the backend's counters. */
@@ -42,15 +45,20 @@ struct metrics_probe {
     void (*read)(void *self, struct metrics_sample *s);
 };
 
+struct metrics_config {
+    uint32_t n_prefill_nodes, n_nodes, n_prefill_engines;
+    uint64_t balance_window_ns; /* > 0 */
+};
+
 struct metrics {
     struct loop *loop;
     uint64_t origin_ns; /* of the run, on the loop's clock: times in results count from here */
     struct metrics_probe probe;
-    uint32_t n_nodes, n_prefill_engines;
+    struct metrics_config config;
     struct hist ttft, ttst, tpot, agent_jct;
     double sched_s, alloc_s, read_s, prefill_s, latency_s, context_tok_s;
     uint64_t requests, arrived, agents, prompt_tok, hit_tok, gen_tok;
-    uint64_t last_end_ns;
+    uint64_t first_arrival_ns, last_end_ns; /* from the origin */
     uint64_t in_system, in_system_since_ns;
     double in_system_integral_s;
     struct metrics_sample *samples;
@@ -58,11 +66,16 @@ struct metrics {
     uint64_t interval_ns;
     double *memory; /* behind the samples' arrays */
     struct loop_timer timer;
+
+    struct balance balance;
+    struct metrics_sample window; /* as of the end of the last one */
+    uint64_t window_end_ns;       /* of the window that runs, from the origin */
+    struct loop_timer window_timer;
 };
 
 /* Starts sampling; the run begins now. Returns 0 or -ENOMEM. */
 int metrics_init(struct metrics *m, struct loop *loop, const struct metrics_probe *probe,
-                 uint32_t n_nodes, uint32_t n_prefill_engines);
+                 const struct metrics_config *config);
 void metrics_done(struct metrics *m);
 
 void metrics_turn_arrived(struct metrics *m);
@@ -77,10 +90,8 @@ void metrics_finish(struct metrics *m, uint64_t last_arrival_ns, struct result *
 /* Mean TTFT of the requests that finished between two samples; 0 if none did. */
 double metrics_mean_ttft_s(const struct metrics *m, uint32_t a, uint32_t b);
 
-/* Between two samples, largest over mean of the nodes' storage traffic and of the prefill engines'
- * attention time; 0 if there was none. */
-double metrics_snic_max_avg(const struct metrics *m, uint32_t a, uint32_t b);
-double metrics_attention_max_avg(const struct metrics *m, uint32_t a, uint32_t b);
+/* Mean over the windows that ended after sample a and not after b; 0 if there was none. */
+double metrics_max_avg(const struct metrics *m, uint32_t a, uint32_t b, enum balance_set set);
 
 /* CSV of the samples, one row per interval: rates and levels, units in the header. 0 or -EIO. */
 int metrics_write_series(const struct metrics *m, FILE *out);

@@ -14,12 +14,15 @@
 
 /*
  * Resources whose use is reported, each as a fraction of its capacity:
- *   SNIC        time for which the storage NIC has something to move (its line is then full; what it
- *               moves in that time depends on the I/O size, see the storage profile)
+ *   SNIC        time for which the storage NIC's line is full, a time at which the storage cluster
+ *               holds it to a part of its rate counted in part (what a full line moves depends on
+ *               the I/O size, see the storage profile)
  *   CNIC, DRAM  bytes over bandwidth; read = out of a memory (TX), write = into one (RX)
  *   prefill GPU time in forwards, one that is not filled up to the compute quota counted in part
  *   decode GPU  share of the HBM for KV that admitted requests hold: a decode GPU takes on more until
  *               that is full
+ *   storage     bytes over cluster.storage.cluster_Bps, of all nodes together; 0 where there is no
+ *   cluster     such limit
  */
 enum result_resource {
     RESULT_PE_SNIC,
@@ -32,6 +35,7 @@ enum result_resource {
     RESULT_DE_DRAM,
     RESULT_PE_GPU,
     RESULT_DE_GPU,
+    RESULT_STORAGE_CLUSTER,
     RESULT_N_RESOURCES,
 };
 
@@ -42,14 +46,17 @@ struct result_distribution {
 };
 
 struct result {
-    double jct_s;
+    double jct_s; /* first arrival to last token */
     uint64_t agents, requests;
     uint64_t prompt_tok, hit_tok, miss_tok, generated_tok;
     struct result_distribution ttft_s, ttst_s, tpot_s, agent_jct_s;
     double sched_s, alloc_s, read_s, prefill_s; /* parts of the mean TTFT */
     double prompt_tok_per_s, generated_tok_per_s, agents_per_s;
     double hit_ratio; /* hit_tok / prompt_tok: a ratio of sums */
-    double snic_max_avg, attention_max_avg;
+    /* Mean over the windows (report.balance_window_s) of the steady part of the largest over the
+     * mean: bytes of the storage NICs of all nodes and of those of a kind, attention time of the
+     * prefill GPUs; 1 where there was nothing. A real run is one window. */
+    double snic_max_avg, pe_snic_max_avg, de_snic_max_avg, attention_max_avg;
     double utilization[RESULT_N_RESOURCES];     /* over the steady part */
     double utilization_run[RESULT_N_RESOURCES]; /* over the whole run */
     uint64_t storage_read_bytes, storage_written_bytes, pe_path_bytes, de_path_bytes;
@@ -58,8 +65,11 @@ struct result {
     enum result_resource bottleneck;
     double bottleneck_frac;
     bool slo_met;
-    double slo_ttft_s, slo_tpot_s;     /* the limits; met: the means are within them */
-    double ttft_ok_frac, tpot_ok_frac; /* share of the requests within them */
+    double slo_ttft_s, slo_tpot_s; /* the limits; met: the means are within them */
+    /* Share of the requests within them. Of those that have a TPOT; where none has one, 1, and
+     * slo_met goes by the TTFT alone. */
+    double ttft_ok_frac, tpot_ok_frac;
+    uint64_t tpot_requests; /* those that have one: 3 generated tokens or more */
     double gpu_hours, usd;
 
     /* The steady part: from 10 % to 80 % of the requests done. */

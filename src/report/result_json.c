@@ -17,6 +17,7 @@ const char *result_resource_name(enum result_resource r)
         [RESULT_DE_DRAM] = "de_dram",
         [RESULT_PE_GPU] = "pe_gpu",
         [RESULT_DE_GPU] = "de_gpu",
+        [RESULT_STORAGE_CLUSTER] = "storage_cluster",
     };
     return names[r];
 }
@@ -57,8 +58,9 @@ static void add_use(json_t *o, const struct result *r)
     json_object_set_new(o, "utilization", resources(r->utilization));
     json_object_set_new(o, "utilization_run", resources(r->utilization_run));
     json_object_set_new(o, "balance",
-                        json_pack("{s:f, s:f}", "snic_max_avg", r->snic_max_avg,
-                                  "attention_max_avg", r->attention_max_avg));
+                        json_pack("{s:f, s:f, s:f, s:f}", "snic_max_avg", r->snic_max_avg,
+                                  "pe_snic_max_avg", r->pe_snic_max_avg, "de_snic_max_avg",
+                                  r->de_snic_max_avg, "attention_max_avg", r->attention_max_avg));
     json_object_set_new(o, "bytes",
                         json_pack("{s:o, s:o, s:o, s:o}", "storage_read",
                                   integer(r->storage_read_bytes), "storage_written",
@@ -112,9 +114,10 @@ static json_t *to_json(const struct result *r)
     add_use(o, r);
     add_steady(o, r);
     json_object_set_new(o, "slo",
-                        json_pack("{s:b, s:f, s:f, s:f, s:f}", "met", r->slo_met, "ttft_limit_s",
-                                  r->slo_ttft_s, "tpot_limit_s", r->slo_tpot_s, "ttft_ok_frac",
-                                  r->ttft_ok_frac, "tpot_ok_frac", r->tpot_ok_frac));
+                        json_pack("{s:b, s:f, s:f, s:f, s:f, s:o}", "met", r->slo_met,
+                                  "ttft_limit_s", r->slo_ttft_s, "tpot_limit_s", r->slo_tpot_s,
+                                  "ttft_ok_frac", r->ttft_ok_frac, "tpot_ok_frac", r->tpot_ok_frac,
+                                  "tpot_requests", integer(r->tpot_requests)));
     json_object_set_new(o, "cost",
                         json_pack("{s:f, s:f}", "gpu_hours", r->gpu_hours, "usd", r->usd));
     json_object_set_new(o, "run", run_block(r));

@@ -36,15 +36,38 @@ static void write_use(const struct result *r, FILE *out)
             100 * r->utilization[RESULT_DE_SNIC], 100 * r->utilization[RESULT_DE_CNIC_READ],
             100 * r->utilization[RESULT_DE_CNIC_WRITE], 100 * r->utilization[RESULT_DE_DRAM],
             100 * r->utilization[RESULT_DE_GPU]);
-    fprintf(out, "  bottleneck: %s, %.1f %% used; max/avg over time: SNIC %.3f, attention %.3f\n",
-            result_resource_name(r->bottleneck), 100 * r->bottleneck_frac, r->snic_max_avg,
-            r->attention_max_avg);
+    if (r->utilization[RESULT_STORAGE_CLUSTER] > 0) {
+        fprintf(out, "  storage cluster: %.1f %% of its limit\n",
+                100 * r->utilization[RESULT_STORAGE_CLUSTER]);
+    }
+    fprintf(out, "  bottleneck: %s, %.1f %% used\n", result_resource_name(r->bottleneck),
+            100 * r->bottleneck_frac);
+    fprintf(out, "  max/avg over time: SNIC %.3f (prefill %.3f, decode %.3f), attention %.3f\n",
+            r->snic_max_avg, r->pe_snic_max_avg, r->de_snic_max_avg, r->attention_max_avg);
     if (r->prefill_stretch > 1 || r->decode_stretch > 1) {
         fprintf(out,
                 "  KV traffic stretched the collectives of forwards by %.2f %%, of decode steps by "
                 "%.2f %%\n",
                 100 * (r->prefill_stretch - 1), 100 * (r->decode_stretch - 1));
     }
+}
+
+static void write_slo(const struct result *r, FILE *out)
+{
+    fprintf(out, "  SLO %s: mean TTFT %.4g (limit %.4g) s, ", r->slo_met ? "met" : "missed",
+            r->ttft_s.mean, r->slo_ttft_s);
+    if (r->tpot_requests == 0) {
+        fprintf(out,
+                "no TPOT: no request generated 3 tokens; within the limit: TTFT %.2f %% of the "
+                "requests\n",
+                100 * r->ttft_ok_frac);
+        return;
+    }
+    fprintf(out,
+            "mean TPOT %.4g (limit %.4g) ms; within the limits: TTFT %.2f %%, TPOT %.2f %% of the "
+            "requests\n",
+            1e3 * r->tpot_s.mean, 1e3 * r->slo_tpot_s, 100 * r->ttft_ok_frac,
+            100 * r->tpot_ok_frac);
 }
 
 void result_write_text(const struct result *r, FILE *out)
@@ -72,10 +95,6 @@ void result_write_text(const struct result *r, FILE *out)
             "\n  storage: %.5g GB read (%.5g by prefill, %.5g by decode nodes), %.5g GB written\n",
             gb * (double)r->storage_read_bytes, gb * (double)r->pe_path_bytes,
             gb * (double)r->de_path_bytes, gb * (double)r->storage_written_bytes);
-    fprintf(out,
-            "  SLO %s: mean TTFT %.4g (limit %.4g) s, mean TPOT %.4g (limit %.4g) ms; within the "
-            "limits: TTFT %.2f %%, TPOT %.2f %% of the requests\n",
-            r->slo_met ? "met" : "missed", r->ttft_s.mean, r->slo_ttft_s, 1e3 * r->tpot_s.mean,
-            1e3 * r->slo_tpot_s, 100 * r->ttft_ok_frac, 100 * r->tpot_ok_frac);
+    write_slo(r, out);
     fprintf(out, "  cost: %.5g GPU hours, %.5g USD\n", r->gpu_hours, r->usd);
 }

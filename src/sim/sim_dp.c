@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -268,11 +269,10 @@ static void sim_cancel(struct dp *dp, struct dp_op *op)
 static const struct dp_ops sim_dp_ops = {
     .name = "sim", .submit = sim_submit, .feed = sim_feed, .cancel = sim_cancel};
 
-/* What the storage NIC leaves of DRAM; it takes line rate times efficiency while it is busy. */
+/* What the storage NIC leaves of DRAM. */
 static void set_dram_left(struct sim_dp *sd, struct sim_node *node)
 {
-    double taken = node->snic_busy ? node->snic.rate_Bps * node->snic.config.efficiency_max : 0;
-    double left = sd->config.dram_Bps - taken;
+    double left = sd->config.dram_Bps - storage_server_delivers_Bps(&node->snic);
     left = left > 0 ? left : 0;
     net_set_capacity(&sd->net, &node->dram, left);
     if (sd->copies) {
@@ -280,25 +280,49 @@ static void set_dram_left(struct sim_dp *sd, struct sim_node *node)
     }
 }
 
+/* Progressive filling: those that ask for less than an equal share of what is left run at line rate,
+ * until only others are left. Returns the share of each of these, infinite when there is none. */
+static double fill_cluster(struct sim_dp *sd)
+{
+    double left = sd->config.cluster_Bps;
+    uint32_t n = 0, before;
+    for (uint32_t i = 0; i < sd->config.n_nodes; i++) {
+        sd->nodes[i].at_line_rate = sd->nodes[i].snic.demand_Bps == 0;
+        n += !sd->nodes[i].at_line_rate;
+    }
+    do {
+        before = n;
+        double share = left / n;
+        for (uint32_t i = 0; i < sd->config.n_nodes; i++) {
+            struct sim_node *node = &sd->nodes[i];
+            if (!node->at_line_rate && node->snic.demand_Bps <= share) {
+                node->at_line_rate = true;
+                left -= node->snic.demand_Bps;
+                n--;
+            }
+        }
+    } while (n > 0 && n < before);
+    return n > 0 ? left / n : INFINITY;
+}
+
 static void share_cluster(struct sim_dp *sd)
 {
-    double fair = sd->config.cluster_Bps / (sd->n_busy_snics ? sd->n_busy_snics : 1);
-    double rate = fair < sd->config.storage.line_Bps ? fair : sd->config.storage.line_Bps;
-    for (uint32_t n = 0; n < sd->config.n_nodes; n++) {
-        struct sim_node *node = &sd->nodes[n];
-        if (node->snic_busy && node->snic.rate_Bps != rate) {
+    double share = fill_cluster(sd);
+    for (uint32_t i = 0; i < sd->config.n_nodes; i++) {
+        struct sim_node *node = &sd->nodes[i];
+        double part = node->at_line_rate ? 1 : share / node->snic.demand_Bps;
+        double rate = sd->config.storage.line_Bps * part;
+        if (node->snic.demand_Bps > 0 && node->snic.rate_Bps != rate) {
             storage_server_set_rate(&node->snic, rate);
             set_dram_left(sd, node);
         }
     }
 }
 
-static void snic_load_changed(struct storage_server *s, bool busy)
+static void snic_load_changed(struct storage_server *s)
 {
     struct sim_node *node = container_of(s, struct sim_node, snic);
     struct sim_dp *sd = node->sd;
-    node->snic_busy = busy;
-    sd->n_busy_snics += busy ? 1 : -1u;
     if (sd->config.cluster_Bps > 0) {
         share_cluster(sd);
     }

@@ -11,8 +11,8 @@
  * A loopback copy (DRAM to a GPU of the node or back) takes TX and RX of the same CNIC. DRAM is
  * half-duplex: reads and writes share its capacity. What the storage NIC moves is taken off the
  * DRAM capacity that copies share (its DMA is small against DRAM and is not throttled by them). A
- * limit of the storage cluster is shared equally by the busy NICs, which is max-min fair since they
- * are equal.
+ * limit of the storage cluster, on delivered bytes, is shared max-min fairly by the NICs, each of
+ * which asks for what it delivers at line rate with the I/O it has in service.
  */
 #ifndef DUALPATH_SIM_SIM_DP_H
 #define DUALPATH_SIM_SIM_DP_H
@@ -33,7 +33,7 @@ struct sim_dp_config {
     double cnic_Bps; /* each direction */
     double dram_Bps;
     struct storage_config storage;
-    double cluster_Bps;           /* limit of the storage cluster over all nodes; 0 = none */
+    double cluster_Bps;           /* delivered by the storage cluster to all nodes; 0 = no limit */
     uint64_t transfer_latency_ns; /* per copy op, beyond the bytes' own time */
     struct sim_submit_config submit;
     struct sim_isolation_config isolation;
@@ -57,7 +57,7 @@ struct sim_copies {
 struct sim_node {
     struct storage_server snic;
     struct net_resource dram;
-    bool snic_busy;
+    bool at_line_rate; /* while the storage cluster is being shared */
     struct sim_dp *sd;
 };
 
@@ -76,7 +76,6 @@ struct sim_dp {
     struct sim_dp_config config;
     struct net net;
     const struct sim_copies *copies; /* NULL: net */
-    uint32_t n_busy_snics;
     struct sim_node *nodes;
     struct sim_cnic *cnics; /* node * gpus_per_node + gpu */
     struct isolation isolation;

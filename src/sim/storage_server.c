@@ -25,11 +25,12 @@ static void catch_up(struct storage_server *s)
     if (n_serving(s) == 0 || elapsed_ns == 0) {
         return;
     }
-    s->busy_ns += elapsed_ns;
+    s->used_ns += elapsed_ns * s->rate_Bps / s->config.line_Bps;
     double each = s->rate_Bps * 1e-9 * elapsed_ns / n_serving(s);
     list_for_each (pos, &s->serving) {
         struct storage_job *j = container_of(pos, struct storage_job, node);
         j->work_left_bytes -= each;
+        s->moved_bytes += each * j->efficiency;
     }
 }
 
@@ -47,15 +48,28 @@ static void arm(struct storage_server *s)
     loop_arm(s->loop, &s->timer, loop_after_ns(s->loop, least * n_serving(s) / s->rate_Bps * 1e9));
 }
 
-/* Tells the owner of a change only: between two jobs that follow each other at once the server stays
- * busy. */
+static double demand_Bps(const struct storage_server *s)
+{
+    double least = INFINITY, most = 0, sum = 0;
+    list_for_each (pos, &s->serving) {
+        const struct storage_job *j = container_of(pos, struct storage_job, node);
+        least = fmin(least, j->efficiency);
+        most = fmax(most, j->efficiency);
+        sum += j->efficiency;
+    }
+    /* Equal ones have a mean that does not depend on how many they are. */
+    return s->config.line_Bps * (least >= most ? most : sum / n_serving(s));
+}
+
+/* Tells the owner of a change only: between two equal jobs that follow each other at once there is
+ * none. */
 static void tell_load(struct storage_server *s)
 {
-    bool busy = n_serving(s) > 0;
-    if (busy != s->told_busy) {
-        s->told_busy = busy;
+    double demand = demand_Bps(s);
+    if (demand != s->demand_Bps) {
+        s->demand_Bps = demand;
         if (s->load_changed) {
-            s->load_changed(s, busy);
+            s->load_changed(s);
         }
     }
 }
@@ -94,7 +108,7 @@ static void finish(struct storage_server *s, struct storage_job *j)
 {
     leave_service(s, j);
     s->bytes_out[j->queue] += j->bytes;
-    s->moved_bytes += (double)j->bytes;
+    s->moved_bytes += j->work_left_bytes * j->efficiency; /* what rounding to 1 ns left */
     double latency_s = 0;
     if (s->config.latency_median_s > 0) {
         latency_s = rng_lognormal(s->rng, s->config.latency_median_s, s->config.latency_sigma);
@@ -137,7 +151,8 @@ void storage_server_submit(struct storage_server *s, struct storage_job *job, ui
     job->server = s;
     job->queue = queue;
     job->bytes = bytes;
-    job->work_left_bytes = (double)bytes / storage_server_efficiency(&s->config, (double)io_bytes);
+    job->efficiency = storage_server_efficiency(&s->config, (double)io_bytes);
+    job->work_left_bytes = (double)bytes / job->efficiency;
     loop_timer_init(&job->latency_timer, latency_over);
     s->bytes_in[queue] += bytes;
     list_add_tail(&s->waiting[queue], &job->node);
@@ -169,10 +184,25 @@ bool storage_server_cancel(struct storage_server *s, struct storage_job *job)
     return true;
 }
 
-double storage_server_busy_ns(const struct storage_server *s)
+static double since_served_ns(const struct storage_server *s)
 {
-    uint64_t now = loop_now_ns(s->loop);
-    return s->busy_ns + (n_serving(s) > 0 ? (double)(now - s->served_at_ns) : 0);
+    return (double)(loop_now_ns(s->loop) - s->served_at_ns);
+}
+
+double storage_server_delivers_Bps(const struct storage_server *s)
+{
+    return s->demand_Bps * s->rate_Bps / s->config.line_Bps;
+}
+
+double storage_server_moved_bytes(const struct storage_server *s)
+{
+    return s->moved_bytes + storage_server_delivers_Bps(s) * 1e-9 * since_served_ns(s);
+}
+
+double storage_server_used_ns(const struct storage_server *s)
+{
+    double part = n_serving(s) > 0 ? s->rate_Bps / s->config.line_Bps : 0;
+    return s->used_ns + part * since_served_ns(s);
 }
 
 void storage_server_set_rate(struct storage_server *s, double rate_Bps)

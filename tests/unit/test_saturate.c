@@ -79,10 +79,12 @@ static double largest(const double *load)
     return most;
 }
 
-static void run(const struct setup *c, const struct point *at, struct result *ret)
+/* storage: a setting more. */
+static void run(const struct setup *c, const struct point *at, const char *storage,
+                struct result *ret)
 {
     char texts[6][64];
-    const char *sets[6];
+    const char *sets[7] = {[6] = storage};
     snprintf(texts[0], sizeof(texts[0]), "cluster.prefill_nodes=%u", at->p);
     snprintf(texts[1], sizeof(texts[1]), "cluster.decode_nodes=%u", at->d);
     snprintf(texts[2], sizeof(texts[2]), "cluster.gpus_per_node=%.0f", c->g);
@@ -97,7 +99,7 @@ static void run(const struct setup *c, const struct point *at, struct result *re
     struct simulation_options options = {0};
     struct simulation *s;
     struct err err = {0};
-    ck_assert_msg(!scenario_read("scenarios/saturate.json", sets, 6, &sc, &notes, &err), "%s",
+    ck_assert_msg(!scenario_read("scenarios/saturate.json", sets, 7, &sc, &notes, &err), "%s",
                   err.text);
     ck_assert_msg(!simulation_new(&sc, &options, &s, &err), "%s", err.text);
     ck_assert_msg(!simulation_run(s, ret, &err), "%s", err.text);
@@ -121,7 +123,7 @@ static void check(const struct point *at)
     const struct setup *c = &setups[at->setup];
     double pd = (double)at->p / at->d, forms[RESULT_N_RESOURCES];
     struct result r;
-    run(c, at, &r);
+    run(c, at, "cluster.storage.cluster_Bps=0", &r);
 
     closed_forms(c, pd, 1, 1, forms);
     double wanted = 1 / fmax(1, largest(forms));
@@ -157,6 +159,32 @@ START_TEST(region)
 }
 END_TEST
 
+/*
+ * Two NICs of 50 GB/s that reach 0.66 of it ask for 66 GB/s, and the storage cluster has 33: it is
+ * full, the NICs' lines are used by half, and what depends on the reads is as at half the load, in
+ * bytes: 0.33 of what the closed forms say for full lines.
+ */
+START_TEST(the_storage_cluster_binds)
+{
+    const struct setup *c = &setups[0];
+    const struct point at = {0, 1, 1, true};
+    double forms[RESULT_N_RESOURCES];
+    struct result r;
+    run(c, &at,
+        "cluster.storage={\"base\": \"3fs\", \"latency_median_s\": 0, \"efficiency_max\": 0.66,"
+        " \"half_size_bytes\": 0, \"cluster_Bps\": \"33GB/s\"}",
+        &r);
+    ck_assert_double_eq_tol(r.utilization[RESULT_STORAGE_CLUSTER], 1, 0.001);
+    ck_assert_int_eq(r.bottleneck, RESULT_STORAGE_CLUSTER);
+    double x = r.utilization[RESULT_PE_SNIC], y = r.utilization[RESULT_DE_SNIC];
+    ck_assert_double_eq_tol((x + y) / 2, 0.5, 0.001);
+    closed_forms(c, 1, 0.66 * x, 0.66 * y, forms);
+    for (unsigned i = RESULT_PE_CNIC_READ; i <= RESULT_DE_DRAM; i++) {
+        ck_assert_double_eq_tol(r.utilization[i] / forms[i], 1, 0.01);
+    }
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     full = argc > 1 && strcmp(argv[1], "full") == 0;
@@ -164,6 +192,7 @@ int main(int argc, char **argv)
     TCase *t = tcase_create("region");
     tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, region, 0, (int)(sizeof(points) / sizeof(points[0])));
+    tcase_add_test(t, the_storage_cluster_binds);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);

@@ -181,6 +181,62 @@ START_TEST(limit_of_the_storage_cluster)
 }
 END_TEST
 
+/* I/O of 1 MB reaches 18 GB/s of the line, of 9 MB 32.4: the limit is on what is delivered. */
+static struct sim_dp_config slow_for_small_io(double cluster_Bps)
+{
+    struct sim_dp_config c = base_config();
+    c.storage.efficiency_max = 0.9;
+    c.storage.half_size_bytes = 1e6;
+    c.cluster_Bps = cluster_Bps;
+    return c;
+}
+
+START_TEST(limit_of_the_storage_cluster_is_on_delivered_bytes)
+{
+    struct sim_dp_config c = slow_for_small_io(20 * GB);
+    struct dp_op one, two;
+    start(&c);
+    storage_op(&one, DP_STORAGE_READ, 0, 1000000, 100); /* 0.1 GB each at 10 GB/s */
+    storage_op(&two, DP_STORAGE_READ, 1, 1000000, 190); /* the last 0.09 GB at the NIC's 18 */
+    finish();
+    assert_took(&one, 0.01);
+    assert_took(&two, 0.01 + 0.09 / 18);
+
+    c = slow_for_small_io(36 * GB); /* as much as both ask for: no limit */
+    start(&c);
+    storage_op(&one, DP_STORAGE_READ, 0, 1000000, 180);
+    storage_op(&two, DP_STORAGE_READ, 1, 1000000, 180);
+    finish();
+    assert_took(&one, 0.01);
+    assert_took(&two, 0.01);
+}
+END_TEST
+
+START_TEST(limit_of_the_storage_cluster_is_shared_max_min_fairly)
+{
+    struct sim_dp_config c = slow_for_small_io(40 * GB);
+    struct dp_op small, large;
+    start(&c);
+    storage_op(&small, DP_STORAGE_READ, 0, 1000000, 180); /* 0.18 GB at its own 18 GB/s: 10 ms */
+    storage_op(&large, DP_STORAGE_READ, 1, 9000000, 42);  /* 22 GB/s, then 32.4 */
+    finish();
+    assert_took(&small, 0.01);
+    assert_took(&large, 0.01 + (0.378 - 0.22) / 32.4);
+
+    c = slow_for_small_io(40 * GB);
+    c.storage.in_service[0] = 1;
+    struct dp_op next;
+    start(&c);
+    storage_op(&small, DP_STORAGE_READ, 0, 1000000, 180);
+    storage_op(&next, DP_STORAGE_READ, 0, 9000000, 20); /* from then on 20 GB/s each */
+    storage_op(&large, DP_STORAGE_READ, 1, 9000000, 36);
+    finish();
+    assert_took(&small, 0.01);
+    assert_took(&large, 0.01 + (0.324 - 0.22) / 20);
+    assert_took(&next, 0.01 + 0.104 / 20 + (0.18 - 0.104) / 32.4);
+}
+END_TEST
+
 START_TEST(latency_is_lognormal)
 {
     enum { N = 4000 };
@@ -396,6 +452,8 @@ int main(void)
     tcase_add_test(t, reads_and_writes_share_the_link);
     tcase_add_test(t, beyond_those_in_service_reads_queue);
     tcase_add_test(t, limit_of_the_storage_cluster);
+    tcase_add_test(t, limit_of_the_storage_cluster_is_on_delivered_bytes);
+    tcase_add_test(t, limit_of_the_storage_cluster_is_shared_max_min_fairly);
     tcase_add_test(t, latency_is_lognormal);
     tcase_add_test(t, storage_dma_comes_out_of_dram);
     tcase_add_test(t, submission_costs);

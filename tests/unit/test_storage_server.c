@@ -194,7 +194,8 @@ START_TEST(test_sharing_by_hand)
     ck_assert_uint_eq(j[2].start_ns, 2000);
     ck_assert_uint_eq(j[2].end_ns, 4000);
     ck_assert_uint_eq(j[1].end_ns, 5000);
-    ck_assert_double_eq(storage_server_busy_ns(&f.server), 5000);
+    ck_assert_double_eq(storage_server_used_ns(&f.server), 5000);
+    ck_assert_double_eq_tol(storage_server_moved_bytes(&f.server), 5000, 1e-9);
     loop_done(&f.loop);
 }
 END_TEST
@@ -242,6 +243,73 @@ struct action {
     struct timed_job *victim;
     bool cancelled;
 };
+
+/* What has moved at a time at which nothing happens: by a job alone and by two of unlike I/O sizes. */
+struct look {
+    struct loop_timer timer;
+    struct fixture *f;
+    double moved_bytes, used_ns, delivers_Bps;
+};
+
+static void look(struct loop_timer *t)
+{
+    struct look *l = container_of(t, struct look, timer);
+    l->moved_bytes = storage_server_moved_bytes(&l->f->server);
+    l->used_ns = storage_server_used_ns(&l->f->server);
+    l->delivers_Bps = storage_server_delivers_Bps(&l->f->server);
+}
+
+static void drop_rate(struct loop_timer *t)
+{
+    look(t);
+    storage_server_set_rate(&container_of(t, struct look, timer)->f->server, LINE_BPS / 2);
+}
+
+/*
+ * A byte of work per ns, for I/O of 1000 B at efficiency 1/2 and of 3000 B at 3/4. 2000 bytes of the
+ * first are 4000 of work, 2250 of the second 3000. Together they deliver 5/8 B/ns: 2500 after 4000
+ * ns. The second is done after 6000, when 1500 of the first have moved as well; the first then moves
+ * 1/2 B/ns: 4000 in all after 6500 ns. There the line drops to half its rate, and the last 250 take
+ * 1000 ns.
+ */
+START_TEST(test_moved_bytes_by_hand)
+{
+    static const struct {
+        uint64_t at_ns;
+        double moved_bytes, used_ns, delivers_Bps;
+    } want[] = {{4000, 2500, 4000, 0.625e9},
+                {6250, 3875, 6250, 0.5e9},
+                {6500, 4000, 6500, 0.5e9},
+                {7100, 4150, 6800, 0.25e9},
+                {9000, 4250, 7000, 0}};
+    enum { N = sizeof(want) / sizeof(want[0]) };
+    struct fixture f;
+    struct timed_job j[2];
+    struct look l[N];
+    struct storage_config config = plain(2, 1);
+    config.half_size_bytes = 1000;
+    fixture_init(&f, &config);
+    for (unsigned i = 0; i < 2; i++) {
+        j[i] = (struct timed_job){.f = &f, .job = {.started = started, .done = done}};
+    }
+    storage_server_submit(&f.server, &j[0].job, 0, 2000, 1000);
+    storage_server_submit(&f.server, &j[1].job, 0, 2250, 3000);
+    for (unsigned i = 0; i < N; i++) {
+        l[i] = (struct look){.f = &f};
+        loop_timer_init(&l[i].timer, i == 2 ? drop_rate : look);
+        loop_arm(&f.loop, &l[i].timer, want[i].at_ns);
+    }
+    ck_assert_int_eq(loop_run(&f.loop), 0);
+    ck_assert_uint_eq(j[1].end_ns, 6000);
+    ck_assert_uint_eq(j[0].end_ns, 7500);
+    for (unsigned i = 0; i < N; i++) {
+        ck_assert_double_eq_tol(l[i].moved_bytes, want[i].moved_bytes, 1e-6);
+        ck_assert_double_eq_tol(l[i].used_ns, want[i].used_ns, 1e-6);
+        ck_assert_double_eq_tol(l[i].delivers_Bps, want[i].delivers_Bps, 1);
+    }
+    loop_done(&f.loop);
+}
+END_TEST
 
 static void slow_down(struct loop_timer *t)
 {
@@ -304,6 +372,7 @@ int main(void)
     tcase_add_test(tc, test_sharing_by_hand);
     tcase_add_test(tc, test_reads_and_writes);
     tcase_add_test(tc, test_efficiency);
+    tcase_add_test(tc, test_moved_bytes_by_hand);
     tcase_add_test(tc, test_rate_changes);
     tcase_add_test(tc, test_cancel);
     suite_add_tcase(suite, tc);
