@@ -125,11 +125,13 @@ static void print_results(const struct compare_results *r, const struct args *a)
 
 static void print_decision(char name, bool has, const struct compare_decision *d)
 {
+    static const char *const paths[COMPARE_N_PATHS] = {
+        "read on the prefill side", "read on the decode side", "read on both sides",
+        "kept on the decode side"};
     if (has) {
         printf("  %c: session %" PRIu32 ", turn %" PRIu32 ": prefill engine %" PRIu32
-               ", decode engine %" PRIu32 ", read on the %s side\n",
-               name, d->session, d->turn, d->prefill_engine, d->decode_engine,
-               d->read_on_decode ? "decode" : "prefill");
+               ", decode engine %" PRIu32 ", %s\n",
+               name, d->session, d->turn, d->prefill_engine, d->decode_engine, paths[d->path]);
     } else {
         printf("  %c: no more decisions\n", name);
     }
@@ -179,7 +181,7 @@ static json_t *decision_json(bool has, const struct compare_decision *d)
     return has ? json_pack("{s:I, s:I, s:I, s:I, s:s}", "session", (json_int_t)d->session, "turn",
                            (json_int_t)d->turn, "prefill_engine", (json_int_t)d->prefill_engine,
                            "decode_engine", (json_int_t)d->decode_engine, "path",
-                           d->read_on_decode ? "decode" : "prefill")
+                           compare_path_name(d->path))
                : json_null();
 }
 

@@ -22,7 +22,7 @@ static bool op_is_sound(const struct dp_op *op)
     }
     switch (op->kind) {
     case DP_STORAGE_READ:
-        return op->dst.tier == DP_DRAM;
+        return true;
     case DP_STORAGE_WRITE:
         return op->src.tier == DP_DRAM;
     case DP_COPY:

@@ -22,7 +22,7 @@
 #include "base/list.h"
 
 enum dp_kind {
-    DP_STORAGE_READ,  /* storage -> SNIC -> dst (DRAM) */
+    DP_STORAGE_READ,  /* storage -> SNIC -> dst (DRAM; HBM where the backend can) */
     DP_STORAGE_WRITE, /* src (DRAM) -> SNIC -> storage */
     DP_COPY, /* src -> src's CNIC -> dst's CNIC -> dst; a loopback when both are one GPU's CNIC */
 };

@@ -7,8 +7,40 @@
 static void integrate(struct space *s)
 {
     uint64_t now = loop_now_ns(s->loop);
-    s->used_amount_ns += (double)s->used * (double)(now - s->since_ns);
+    s->used_amount_ns += (double)(s->used - s->idle) * (double)(now - s->since_ns);
     s->since_ns = now;
+}
+
+/* claim->amount may change while room is being reclaimed. */
+static bool make_room(struct space *s, struct space_claim *claim)
+{
+    while (claim->amount > s->capacity - s->used) {
+        if (s->idle == 0 || !s->reclaim || !s->reclaim(s, claim)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void take(struct space *s, struct space_claim *claim)
+{
+    integrate(s);
+    s->used += claim->amount;
+    s->taken_total += claim->amount;
+    s->peak = s->used > s->peak ? s->used : s->peak;
+    if (claim->into) {
+        claim->into->amount += claim->amount;
+        claim->amount = 0;
+    } else {
+        claim->slot = slots_take(&s->slots);
+    }
+}
+
+static void grant_when_waiting(struct space *s)
+{
+    if (!list_empty(&s->waiters) && !loop_armed(&s->grant_timer)) {
+        loop_post(s->loop, &s->grant_timer);
+    }
 }
 
 static void grant(struct loop_timer *t)
@@ -17,15 +49,11 @@ static void grant(struct loop_timer *t)
     struct list *first;
     while ((first = list_first(&s->waiters))) {
         struct space_claim *claim = container_of(first, struct space_claim, node);
-        if (claim->amount > s->capacity - s->used) {
+        if (!make_room(s, claim)) {
             return;
         }
         list_remove(first);
-        integrate(s);
-        s->used += claim->amount;
-        s->taken_total += claim->amount;
-        s->peak = s->used > s->peak ? s->used : s->peak;
-        claim->slot = slots_take(&s->slots);
+        take(s, claim);
         claim->granted(claim);
     }
 }
@@ -43,9 +71,7 @@ int space_ask(struct space *s, struct space_claim *claim)
         return -ENOSPC;
     }
     list_add_tail(&s->waiters, &claim->node);
-    if (!loop_armed(&s->grant_timer)) {
-        loop_post(s->loop, &s->grant_timer);
-    }
+    grant_when_waiting(s);
     return 0;
 }
 
@@ -62,9 +88,15 @@ void space_give(struct space *s, struct space_claim *claim, uint64_t amount)
     integrate(s);
     s->used -= amount;
     s->given_total += amount;
-    if (!list_empty(&s->waiters) && !loop_armed(&s->grant_timer)) {
-        loop_post(s->loop, &s->grant_timer);
-    }
+    grant_when_waiting(s);
+}
+
+void space_set_idle(struct space *s, uint64_t amount, bool idle)
+{
+    assert(amount <= (idle ? s->used - s->idle : s->idle));
+    integrate(s);
+    s->idle += idle ? amount : -amount;
+    grant_when_waiting(s);
 }
 
 void space_done(struct space *s)
@@ -75,6 +107,6 @@ void space_done(struct space *s)
 
 double space_full_s(const struct space *s)
 {
-    double still = (double)s->used * (double)(loop_now_ns(s->loop) - s->since_ns);
+    double still = (double)(s->used - s->idle) * (double)(loop_now_ns(s->loop) - s->since_ns);
     return s->capacity ? (s->used_amount_ns + still) * 1e-9 / (double)s->capacity : 0;
 }

@@ -25,6 +25,9 @@ static int hw_submit(struct dp *dp, struct dp_op *op)
     if (!m) {
         return -ENODEV;
     }
+    if (op->kind == DP_STORAGE_READ && op->dst.tier != DP_DRAM) {
+        return -ENOTSUP; /* storage is read into host memory */
+    }
     op->submit_ns = loop_now_ns(h->loop);
     op->start_ns = 0;
     op->done_ns = 0;

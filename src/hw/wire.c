@@ -26,21 +26,26 @@ struct wire_field {
         FIELD(r.gen_tok)
 #define START(s)                                                                                   \
     REQUEST(s.r), FIELD(s.prefill_node), FIELD(s.decode_node), FIELD(s.prefill_gpu),               \
-        FIELD(s.decode_gpu), FIELD(s.read_on_decode), FIELD(s.scheduled_ns)
+        FIELD(s.decode_gpu), FIELD(s.read_on_decode), FIELD(s.decode_tok), FIELD(s.kept_tok),      \
+        FIELD(s.scheduled_ns)
 
 static const struct wire_field request_fields[] = {REQUEST(submit)};
 static const struct wire_field prompt_kv_fields[] = {REQUEST(prompt_kv)};
-static const struct wire_field fetch_fields[] = {FIELD(fetch.node), FIELD(fetch.read_done_tok),
-                                                 ARRAY(fetch.done_tok), ARRAY(fetch.done_requests),
-                                                 ARRAY(fetch.done_blocks)};
+static const struct wire_field fetch_fields[] = {
+    FIELD(fetch.node),     FIELD(fetch.read_done_tok), FIELD(fetch.read_added_tok),
+    ARRAY(fetch.done_tok), ARRAY(fetch.done_requests), ARRAY(fetch.done_blocks)};
 static const struct wire_field start_fields[] = {START(start)};
 static const struct wire_field decode_ready_fields[] = {
     START(decode_ready.start), FIELD(decode_ready.decode_offset_bytes),
     FIELD(decode_ready.alloc_ns), FIELD(decode_ready.read_ns)};
-static const struct wire_field push_fields[] = {FIELD(push.request),   FIELD(push.first_tok),
-                                                FIELD(push.n_tok),     FIELD(push.gpu_offset_bytes),
-                                                FIELD(push.notify_at), FIELD(push.notify_every)};
-static const struct wire_field pushed_fields[] = {FIELD(pushed.request), FIELD(pushed.layers)};
+static const struct wire_field decode_read_fields[] = {FIELD(decode_read.request)};
+static const struct wire_field kept_fields[] = {FIELD(kept.session), FIELD(kept.engine),
+                                                FIELD(kept.n_engines), FIELD(kept.tok)};
+static const struct wire_field push_fields[] = {
+    FIELD(push.request),          FIELD(push.stream),    FIELD(push.first_tok),   FIELD(push.n_tok),
+    FIELD(push.gpu_offset_bytes), FIELD(push.notify_at), FIELD(push.notify_every)};
+static const struct wire_field pushed_fields[] = {FIELD(pushed.request), FIELD(pushed.stream),
+                                                  FIELD(pushed.layers)};
 static const struct wire_field ep_fields[] = {FIELD(ep.group), FIELD(ep.node)};
 static const struct wire_field event_fields[] = {FIELD(event.request), FIELD(event.tok),
                                                  FIELD(event.scheduled_ns), FIELD(event.alloc_ns),
@@ -63,6 +68,7 @@ static const struct wire_body bodies[] = {
     [MSG_FETCH] = BODY(fetch_fields),
     [MSG_START] = BODY(start_fields),
     [MSG_DECODE_READY] = BODY(decode_ready_fields),
+    [MSG_DECODE_READ] = BODY(decode_read_fields),
     [MSG_PUSH] = BODY(push_fields),
     [MSG_PUSHED] = BODY(pushed_fields),
     [MSG_PROMPT_KV] = BODY(prompt_kv_fields),
@@ -73,6 +79,7 @@ static const struct wire_body bodies[] = {
     [MSG_FINISHED] = BODY(event_fields),
     [MSG_PROMPT_DURABLE] = BODY(event_fields),
     [MSG_DURABLE] = BODY(event_fields),
+    [MSG_KEPT] = BODY(kept_fields),
     [MSG_FAULT] = BODY(fault_fields),
 };
 

@@ -16,7 +16,9 @@
 #include "model/timing.h"
 
 enum scheduler_kind { SCHEDULER_ADAPTIVE, SCHEDULER_ROUND_ROBIN };
-enum path_policy { PATH_SHORTER_QUEUE, PATH_PREFILL, PATH_DECODE, PATH_ROUND_ROBIN };
+enum path_policy { PATH_SHORTER_QUEUE, PATH_PREFILL, PATH_DECODE, PATH_ROUND_ROBIN, PATH_SPLIT };
+enum decode_buffer { DECODE_BUFFER_DRAM, DECODE_BUFFER_HBM };
+enum decode_reuse { DECODE_REUSE_NONE, DECODE_REUSE_HBM, DECODE_REUSE_DRAM };
 enum fidelity { FIDELITY_AUTO, FIDELITY_LAYER, FIDELITY_PACKET };
 enum fetch_kind { FETCH_AT_FORWARD, FETCH_PERIODIC };
 enum qos_mode { QOS_SPEC, QOS_LOW_ONLY, QOS_NONE };
@@ -52,6 +54,8 @@ struct scenario_system {
     bool layerwise, dual_path, free_transfers; /* free_transfers: the oracle */
     enum scheduler_kind scheduler;
     enum path_policy path_policy;
+    enum decode_buffer decode_buffer; /* where a decode node gathers a prompt's KV */
+    enum decode_reuse decode_reuse;   /* where it keeps a context for the agent's next turn */
     enum fidelity fidelity;
     double quota_s;            /* predicted attention time per forward and GPU */
     double alpha_s, beta_s;    /* horizons of the read-queue and token limits */

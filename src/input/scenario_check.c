@@ -127,6 +127,26 @@ static int check_policies(struct scenario_reading *r)
     return 0;
 }
 
+/* What decode nodes keep, and where they gather prompts. */
+static int check_decode(struct scenario_reading *r)
+{
+    const struct scenario_system *s = &r->sc.system;
+    const struct scenario_key *reuse = scenario_key_find("system.decode_reuse");
+    if (s->decode_reuse != DECODE_REUSE_NONE && !s->dual_path) {
+        return scenario_key_error(r, reuse,
+                                  "found \"%s\", expected \"none\": system.dual_path is false, so "
+                                  "that no hit may come from a decode node",
+                                  reuse->words[s->decode_reuse]);
+    }
+    if (s->decode_reuse == DECODE_REUSE_DRAM && s->decode_buffer == DECODE_BUFFER_HBM) {
+        return scenario_key_error(
+            r, reuse,
+            "found \"dram\", expected \"hbm\" or \"none\": "
+            "system.decode_buffer is \"hbm\", so that no prompt comes to DRAM");
+    }
+    return 0;
+}
+
 static int check_arrival(struct scenario_reading *r)
 {
     const struct scenario *sc = &r->sc;
@@ -257,6 +277,7 @@ int scenario_check(struct scenario_reading *r)
 {
     const struct scenario *sc = &r->sc;
     int ret = check_policies(r);
+    ret = ret < 0 ? ret : check_decode(r);
     ret = ret < 0 ? ret : check_arrival(r);
     ret = ret < 0 ? ret : check_trace(r);
     ret = ret < 0 ? ret : check_card(r);

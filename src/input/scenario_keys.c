@@ -27,7 +27,10 @@ static const char *const preset_words[] = {"basic",    "layerwise", "layerwise+d
 /* In the order of the enums in input/scenario.h and model/card.h. */
 static const char *const attention_words[] = {"gqa", "mla", "dsa", NULL};
 static const char *const scheduler_words[] = {"adaptive", "round_robin", NULL};
-static const char *const path_words[] = {"shorter_queue", "prefill", "decode", "round_robin", NULL};
+static const char *const path_words[] = {"shorter_queue", "prefill", "decode",
+                                         "round_robin",   "split",   NULL};
+static const char *const decode_buffer_words[] = {"dram", "hbm", NULL};
+static const char *const decode_reuse_words[] = {"none", "hbm", "dram", NULL};
 static const char *const fidelity_words[] = {"auto", "layer", "packet", NULL};
 static const char *const transport_words[] = {"tcp", "verbs", NULL};
 static const char *const compute_words[] = {"cpu", NULL};
@@ -272,7 +275,16 @@ const struct scenario_key scenario_keys[] = {
     {ENUM("system.scheduler", system.scheduler, scheduler_words), .fallback = "adaptive",
      .source = "the preset", .doc = "how requests are given to engines"},
     {ENUM("system.path_policy", system.path_policy, path_words), .fallback = "shorter_queue",
-     .source = "the preset", .doc = "the side that reads a request's KV"},
+     .source = "the preset",
+     .doc = "the side that reads a request's KV; split: both, so that their queues end together"},
+    {ENUM("system.decode_buffer", system.decode_buffer, decode_buffer_words), .fallback = "dram",
+     .source = "the paper",
+     .doc = "where a decode node gathers a prompt's KV; hbm: in the engine's, held from the start"},
+    {ENUM("system.decode_reuse", system.decode_reuse, decode_reuse_words), .fallback = "none",
+     .source = "the paper",
+     .doc =
+         "memory where decode nodes keep a turn's KV for the agent's next one, as long as nobody "
+         "else needs the room"},
     {ENUM("system.fidelity", system.fidelity, fidelity_words), .fallback = "auto",
      .source = "convention",
      .doc = "detail of the simulated transfers: stages of layers; every layer; every packet, for "

@@ -36,9 +36,14 @@ int compare_results(const char *path_a, const char *path_b, double tolerance,
                     struct compare_results *ret, struct err *err);
 void compare_results_done(struct compare_results *r);
 
+/* Where the hits came from: one side's read, both sides', or what a decode node had kept. */
+enum compare_path { COMPARE_PREFILL, COMPARE_DECODE, COMPARE_SPLIT, COMPARE_KEPT, COMPARE_N_PATHS };
+
+const char *compare_path_name(enum compare_path path);
+
 struct compare_decision {
     uint32_t session, turn, prefill_engine, decode_engine;
-    bool read_on_decode;
+    enum compare_path path;
 };
 
 struct compare_decisions {

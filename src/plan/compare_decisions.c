@@ -16,14 +16,23 @@ enum { SESSION, TURN, PREFILL_ENGINE, DECODE_ENGINE, PATH, N_COLUMNS };
 static const char *const column_names[N_COLUMNS] = {"session", "turn", "prefill_engine",
                                                     "decode_engine", "path"};
 
-static int read_path(const struct csv_rows *rows, int column, bool *ret, struct err *err)
+const char *compare_path_name(enum compare_path path)
+{
+    static const char *const names[COMPARE_N_PATHS] = {"prefill", "decode", "split", "kept"};
+    return names[path];
+}
+
+static int read_path(const struct csv_rows *rows, int column, enum compare_path *ret,
+                     struct err *err)
 {
     const char *cell = csv_rows_cell(rows, column);
-    if (strcmp(cell, "prefill") != 0 && strcmp(cell, "decode") != 0) {
-        return csv_rows_expected(rows, column, err, "prefill or decode");
+    for (enum compare_path p = 0; p < COMPARE_N_PATHS; p++) {
+        if (strcmp(cell, compare_path_name(p)) == 0) {
+            *ret = p;
+            return 0;
+        }
     }
-    *ret = cell[0] == 'd';
-    return 0;
+    return csv_rows_expected(rows, column, err, "prefill, decode, split or kept");
 }
 
 static int read_row(const struct csv_rows *rows, const int columns[], struct compare_decision *d,
@@ -33,7 +42,7 @@ static int read_row(const struct csv_rows *rows, const int columns[], struct com
     rc = rc ? rc : csv_rows_u32(rows, columns[TURN], &d->turn, err);
     rc = rc ? rc : csv_rows_u32(rows, columns[PREFILL_ENGINE], &d->prefill_engine, err);
     rc = rc ? rc : csv_rows_u32(rows, columns[DECODE_ENGINE], &d->decode_engine, err);
-    return rc ? rc : read_path(rows, columns[PATH], &d->read_on_decode, err);
+    return rc ? rc : read_path(rows, columns[PATH], &d->path, err);
 }
 
 static int add_row(struct decisions *d, const struct compare_decision *row, struct err *err)
@@ -80,7 +89,7 @@ static bool same(const struct compare_decision *a, const struct compare_decision
 {
     return a->session == b->session && a->turn == b->turn &&
            a->prefill_engine == b->prefill_engine && a->decode_engine == b->decode_engine &&
-           a->read_on_decode == b->read_on_decode;
+           a->path == b->path;
 }
 
 static void compare_in_order(const struct decisions *a, const struct decisions *b,

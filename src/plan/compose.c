@@ -19,8 +19,19 @@ static enum cluster_path path_of(const struct scenario_system *s)
         [PATH_PREFILL] = CLUSTER_PREFILL,
         [PATH_DECODE] = CLUSTER_DECODE,
         [PATH_ROUND_ROBIN] = CLUSTER_PATH_ROUND_ROBIN,
+        [PATH_SPLIT] = CLUSTER_SPLIT,
     };
     return s->dual_path ? paths[s->path_policy] : CLUSTER_PREFILL;
+}
+
+static enum cluster_reuse reuse_of(const struct scenario_system *s)
+{
+    static const enum cluster_reuse reuses[] = {
+        [DECODE_REUSE_NONE] = CLUSTER_REUSE_NONE,
+        [DECODE_REUSE_HBM] = CLUSTER_REUSE_HBM,
+        [DECODE_REUSE_DRAM] = CLUSTER_REUSE_DRAM,
+    };
+    return reuses[s->decode_reuse];
 }
 
 static void set_memories(const struct scenario *sc, const struct scenario_derived *d,
@@ -65,6 +76,8 @@ static void set_rules(const struct scenario *sc, const struct scenario_derived *
     c->layerwise = s->layerwise;
     c->scheduler = s->scheduler == SCHEDULER_ADAPTIVE ? CLUSTER_ADAPTIVE : CLUSTER_ROUND_ROBIN;
     c->path = path_of(s);
+    c->reuse = reuse_of(s);
+    c->decode_in_hbm = s->decode_buffer == DECODE_BUFFER_HBM;
     c->quota_ns = units_s_to_ns(s->quota_s);
     c->alpha_tok = d->alpha_tok;
     c->beta_tok = d->beta_tok;
@@ -192,6 +205,13 @@ int compose_workload(struct cluster *cluster, const struct workload *w, const ch
         }
     }
     cluster->span_bytes = kv_room_bytes(&cluster->kv, most_tok);
+    if (cluster->shared_prefixes && cluster->reuse != CLUSTER_REUSE_NONE) {
+        err_at(err, trace, 0, 0);
+        err_field(err, "system.decode_reuse");
+        return err_set(err, -EINVAL,
+                       "found a trace with block ids, expected one without, or \"none\": what a "
+                       "session shares with its own last turn is not known then");
+    }
     /* At most one span per block of the buffer is in use. */
     uint64_t spans = cluster->dram_buffer_bytes / kv_full_block_bytes(&cluster->kv) + 1;
     cluster->staging_offset_bytes = spans * cluster->span_bytes;

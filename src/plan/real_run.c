@@ -51,6 +51,11 @@ static int check_scenario(const struct scenario *sc, const struct cluster *c, st
         err_field(err, "system.free_transfers");
         return err_set(err, -EINVAL, "found true, but real transfers take time");
     }
+    if (c->decode_in_hbm) {
+        err_field(err, "system.decode_buffer");
+        return err_set(err, -EINVAL,
+                       "found \"hbm\", expected \"dram\": in a real run storage is read into DRAM");
+    }
     if (c->kv.layer_tok_bytes % sizeof(float)) {
         err_field(err, "model.kv_bytes_per_tok_layer");
         return err_set(err, -EINVAL,
@@ -275,6 +280,7 @@ static int check_node(const struct agent_report *a, const char *name, struct err
 struct totals {
     uint64_t computed_tok, generated_tok, persisted_blocks, read_bytes, written_bytes, pe_bytes;
     uint64_t rows_verified, outputs_checked;
+    uint64_t kept_tok; /* hits that decode nodes did not have to read */
 };
 
 static int add_up(const struct real_run *r, struct totals *t, struct err *err)
@@ -290,6 +296,7 @@ static int add_up(const struct real_run *r, struct totals *t, struct err *err)
         t->computed_tok += a->computed_tok;
         t->generated_tok += a->generated_tok;
         t->persisted_blocks += a->persisted_blocks;
+        t->kept_tok += a->kept_tok;
         t->read_bytes += a->bytes_out[DP_CLASS_READ];
         t->pe_bytes += cluster_is_prefill(c, i) ? a->bytes_out[DP_CLASS_READ] : 0;
         t->written_bytes += a->blocks_written * block_bytes;
@@ -317,7 +324,7 @@ static int check(const struct real_run *r, struct totals *t, struct err *err)
                     t->persisted_blocks * kv_full_block_bytes(kv));
     return rc ? rc
               : equal(err, "bytes read from storage", t->read_bytes,
-                      c->hit_tok * kv->layer_tok_bytes * kv->n_layers);
+                      (c->hit_tok - t->kept_tok) * kv->layer_tok_bytes * kv->n_layers);
 }
 
 /* The figures that agents report, over the whole run */
@@ -394,6 +401,9 @@ static int make_result(struct real_run *r, const struct totals *t, struct result
     ret->storage_written_bytes = t->written_bytes;
     ret->pe_path_bytes = t->pe_bytes;
     ret->de_path_bytes = t->read_bytes - t->pe_bytes;
+    const struct cluster *c = &r->config.cluster;
+    ret->reuse = c->reuse != CLUSTER_REUSE_NONE;
+    ret->reused_bytes = t->kept_tok * c->kv.layer_tok_bytes * c->kv.n_layers;
     return add_balance(r, ret, err);
 }
 

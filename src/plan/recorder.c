@@ -56,14 +56,24 @@ static void session_over(void *self, uint32_t session, uint64_t arrival_ns, uint
     }
 }
 
+static const char *path_name(const struct msg_start *s)
+{
+    if (s->kept_tok > 0) {
+        return "kept";
+    }
+    if (s->decode_tok > 0 && s->decode_tok < s->r.hit_tok) {
+        return "split";
+    }
+    return s->read_on_decode ? "decode" : "prefill";
+}
+
 static void decided(void *self, const struct msg_start *s)
 {
     struct recorder *r = self;
     uint32_t gpus = r->cluster->gpus_per_node;
     fprintf(r->decisions_csv, "%u,%u,%u,%u,%s\n", s->r.session, s->r.turn,
             s->prefill_node * gpus + s->prefill_gpu,
-            (s->decode_node - r->cluster->prefill_nodes) * gpus + s->decode_gpu,
-            s->read_on_decode ? "decode" : "prefill");
+            (s->decode_node - r->cluster->prefill_nodes) * gpus + s->decode_gpu, path_name(s));
 }
 
 int recorder_start(struct recorder *r, struct loop *loop, const struct metrics_probe *probe)

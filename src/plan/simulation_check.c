@@ -28,11 +28,14 @@ static int check_bytes(const struct simulation *s, struct err *err)
             return rc;
         }
     }
-    uint64_t per_tok = s->cluster.kv.layer_tok_bytes * s->cluster.kv.n_layers;
+    uint64_t per_tok = s->cluster.kv.layer_tok_bytes * s->cluster.kv.n_layers, kept_tok = 0;
+    for (uint32_t i = 0; i < s->n_decode; i++) {
+        kept_tok += s->decode[i].kept_counts.hit_tok;
+    }
     int rc = equal(err, "transfers in flight", s->dp.dp.n_in_flight, 0);
     return rc ? rc
               : equal(err, "bytes read from storage", s->dp.dp.accounts[DP_CLASS_READ].bytes_out,
-                      s->client.totals.hit_tok * per_tok);
+                      (s->client.totals.hit_tok - kept_tok) * per_tok);
 }
 
 static int check_tokens(const struct simulation *s, struct err *err)
@@ -56,8 +59,8 @@ static int check_tokens(const struct simulation *s, struct err *err)
 
 static int check_space(const struct space *sp, const char *what, struct err *err)
 {
-    int rc = equal(err, what, sp->used, 0);
-    return rc ? rc : equal(err, what, sp->given_total, sp->taken_total);
+    int rc = equal(err, what, sp->used, sp->idle); /* what is kept for turns that did not come */
+    return rc ? rc : equal(err, what, sp->given_total + sp->idle, sp->taken_total);
 }
 
 static int check_room(const struct simulation *s, struct err *err)

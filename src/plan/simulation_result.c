@@ -28,7 +28,7 @@ static void read_node(const struct simulation *s, uint32_t node, struct metrics_
     m->used_s[prefill ? RESULT_PE_SNIC : RESULT_DE_SNIC] +=
         storage_server_used_ns(&n->snic) * 1e-9 / n_nodes;
     m->used_s[prefill ? RESULT_PE_DRAM : RESULT_DE_DRAM] +=
-        (n->dram.moved_bytes + snic_bytes) / (s->scenario->cluster.dram_Bps * n_nodes);
+        (n->dram.moved_bytes + snic_bytes - n->past_dram_bytes) / (s->scenario->cluster.dram_Bps * n_nodes);
     if (s->dp.config.cluster_Bps > 0) {
         m->used_s[RESULT_STORAGE_CLUSTER] += snic_bytes / s->dp.config.cluster_Bps;
     }
@@ -77,6 +77,17 @@ static void add_bytes(const struct simulation *s, struct result *ret)
     ret->storage_read_bytes = ret->pe_path_bytes + ret->de_path_bytes;
 }
 
+static void add_reuse(const struct simulation *s, struct result *ret)
+{
+    uint64_t per_tok = s->cluster.kv.layer_tok_bytes * s->cluster.kv.n_layers;
+    ret->reuse = s->cluster.reuse != CLUSTER_REUSE_NONE;
+    for (uint32_t i = 0; i < s->n_decode; i++) {
+        ret->reused_bytes += s->decode[i].kept_counts.hit_tok * per_tok;
+        ret->kept_contexts += s->decode[i].kept_counts.put;
+        ret->kept_dropped += s->decode[i].kept_counts.dropped;
+    }
+}
+
 static double stretch_of(const struct sim_collectives *c)
 {
     return c->alone_ns > 0 ? c->stretched_ns / c->alone_ns : 1;
@@ -89,6 +100,7 @@ void simulation_result(struct simulation *s, struct result *ret)
     recorder_result(&s->recorder, "sim", info.trace->sha256, ret);
     ret->events = s->loop.n_fired;
     add_bytes(s, ret);
+    add_reuse(s, ret);
     ret->prefill_stretch = stretch_of(&s->compute.prefill_collectives);
     ret->decode_stretch = stretch_of(&s->compute.decode_collectives);
 }

@@ -19,7 +19,7 @@ static const struct flat_field fields[] = {
     EACH_GPU(attention_ns), EACH_CLASS(bytes_in), EACH_CLASS(bytes_out), EACH_CLASS(ops),
     U64(blocks_read),       U64(blocks_written),  U64(rows_verified),    U64(outputs_checked),
     U64(forwards),          U64(steps),           U64(faults),           U64(in_flight),
-    U64(room_used),         U64(requests_left),
+    U64(room_used),         U64(requests_left),   U64(kept_tok),
 };
 #define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
 

@@ -11,9 +11,10 @@
 #include "sched/message.h"
 
 struct agent_report {
-    uint64_t computed_tok, chunks;                            /* prefill nodes */
-    uint64_t generated_tok, persisted_blocks;                 /* decode nodes */
-    uint64_t attention_ns[MSG_MAX_GPUS];                      /* of forwards, by engine */
+    uint64_t computed_tok, chunks;            /* prefill nodes */
+    uint64_t generated_tok, persisted_blocks; /* decode nodes */
+    uint64_t kept_tok;                        /* decode nodes: hits that had not to be read */
+    uint64_t attention_ns[MSG_MAX_GPUS];      /* of forwards, by engine */
     uint64_t bytes_in[DP_N_CLASSES], bytes_out[DP_N_CLASSES]; /* by traffic class */
     uint64_t ops[DP_N_CLASSES];
     uint64_t blocks_read, blocks_written;    /* storage, every one verified */

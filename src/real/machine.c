@@ -150,9 +150,10 @@ static uint64_t room_used(const struct machine *m)
     if (is_prefill(m)) {
         return m->prefill.dram.used;
     }
-    uint64_t used = m->decode.dram.used + m->decode.staging.used;
+    /* What is kept for turns that may come is nobody's. */
+    uint64_t used = m->decode.dram.used - m->decode.dram.idle + m->decode.staging.used;
     for (uint32_t gpu = 0; gpu < m->config->cluster.gpus_per_node; gpu++) {
-        used += m->decode.hbm[gpu].used;
+        used += m->decode.hbm[gpu].used - m->decode.hbm[gpu].idle;
     }
     return used;
 }
@@ -180,6 +181,7 @@ static void report_node(const struct machine *m, struct agent_report *r)
     } else {
         r->generated_tok = m->decode.generated_tok;
         r->persisted_blocks = m->decode.persisted_blocks;
+        r->kept_tok = m->decode.kept_counts.hit_tok;
     }
 }
 

@@ -27,6 +27,8 @@ static const struct flat_field fields[] = {
     BOOL(cluster.layerwise),
     U32(cluster.scheduler),
     U32(cluster.path),
+    U32(cluster.reuse),
+    BOOL(cluster.decode_in_hbm),
     U64(cluster.quota_ns),
     U64(cluster.alpha_tok),
     U64(cluster.beta_tok),

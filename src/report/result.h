@@ -60,6 +60,10 @@ struct result {
     double utilization[RESULT_N_RESOURCES];     /* over the steady part */
     double utilization_run[RESULT_N_RESOURCES]; /* over the whole run */
     uint64_t storage_read_bytes, storage_written_bytes, pe_path_bytes, de_path_bytes;
+    /* With system.decode_reuse only: hits that decode nodes still had and did not read; contexts that
+     * they kept, and those of them that had to make room (the counts: simulated runs only). */
+    bool reuse;
+    uint64_t reused_bytes, kept_contexts, kept_dropped;
     /* Mean factor by which KV traffic lengthened dispatch and combine; 1 where there is none. */
     double prefill_stretch, decode_stretch;
     enum result_resource bottleneck;

@@ -74,6 +74,17 @@ static void add_use(json_t *o, const struct result *r)
                                   "utilization_frac", r->bottleneck_frac));
 }
 
+static void add_reuse(json_t *o, const struct result *r)
+{
+    if (r->reuse) {
+        json_object_set_new(o, "reuse",
+                            json_pack("{s:o, s:o, s:o}", "read_saved_bytes",
+                                      integer(r->reused_bytes), "contexts_kept",
+                                      integer(r->kept_contexts), "contexts_dropped",
+                                      integer(r->kept_dropped)));
+    }
+}
+
 static void add_steady(json_t *o, const struct result *r)
 {
     json_object_set_new(o, "steady",
@@ -112,6 +123,7 @@ static json_t *to_json(const struct result *r)
                                   r->agents_per_s));
     add_latencies(o, r);
     add_use(o, r);
+    add_reuse(o, r);
     add_steady(o, r);
     json_object_set_new(o, "slo",
                         json_pack("{s:b, s:f, s:f, s:f, s:f, s:o}", "met", r->slo_met,

@@ -95,6 +95,12 @@ void result_write_text(const struct result *r, FILE *out)
             "\n  storage: %.5g GB read (%.5g by prefill, %.5g by decode nodes), %.5g GB written\n",
             gb * (double)r->storage_read_bytes, gb * (double)r->pe_path_bytes,
             gb * (double)r->de_path_bytes, gb * (double)r->storage_written_bytes);
+    if (r->reuse) {
+        double hits = (double)(r->storage_read_bytes + r->reused_bytes);
+        fprintf(out, "  reuse: %.5g GB of hits were still with decode nodes, %.2f %% of all\n",
+                gb * (double)r->reused_bytes,
+                hits > 0 ? 100 * (double)r->reused_bytes / hits : 0.0);
+    }
     write_slo(r, out);
     fprintf(out, "  cost: %.5g GPU hours, %.5g USD\n", r->gpu_hours, r->usd);
 }

@@ -50,7 +50,8 @@ static void take_report(struct central *s, const struct msg_fetch *f)
         a->done_blocks = f->done_blocks[gpu];
         refresh_engine(&engines[first + gpu], a, prefill ? 0 : c->decode_hbm_blocks);
     }
-    s->nodes[f->node].read_queue_tok = s->read_assigned_tok[f->node] - f->read_done_tok;
+    s->nodes[f->node].read_queue_tok =
+        s->read_assigned_tok[f->node] + f->read_added_tok - f->read_done_tok;
 }
 
 /* Both engines known: choose the path, tell the decode node (the prefill node hears from it) */
@@ -63,14 +64,72 @@ static uint64_t charge_work(struct central *s)
     return s->busy_until_ns - now;
 }
 
-static void record_decision(struct central *s, const struct central_request *q, bool on_decode)
+static void record_decision(struct central *s, const struct central_request *q,
+                            const struct policy_read *read, uint32_t kept_tok)
 {
     uint64_t h = s->decision_hash;
     h = hash_mix64(h ^ ((uint64_t)q->r.session << 32 | q->r.turn));
     h = hash_mix64(h ^ ((uint64_t)q->prefill_engine << 32 | q->decode_engine));
-    s->decision_hash = hash_mix64(h ^ on_decode);
+    h = hash_mix64(h ^ read->on_decode);
+    bool whole = kept_tok == 0 && (read->decode_tok == 0 || read->decode_tok == q->r.hit_tok);
+    s->decision_hash = whole ? h : hash_mix64(h ^ ((uint64_t)kept_tok << 32 | read->decode_tok));
     s->n_decisions++;
-    s->path_requests[on_decode]++;
+}
+
+/* What decode engines keep */
+
+static void drop_kept(struct central *s, uint32_t session)
+{
+    uint32_t index;
+    if (idmap_get(&s->kept_by_session, session, &index)) {
+        idmap_remove(&s->kept_by_session, session);
+        pool_put(&s->kept, index);
+    }
+}
+
+static void on_kept(struct central *s, const struct msg_kept *m)
+{
+    uint32_t index;
+    bool known = idmap_get(&s->kept_by_session, m->session, &index);
+    struct central_kept *k = known ? pool_at(&s->kept, index) : NULL;
+    if (m->tok == 0) {
+        if (k && k->engine == m->engine) {
+            drop_kept(s, m->session);
+        }
+        return;
+    }
+    if (!known) {
+        k = pool_get(&s->kept, &index);
+        idmap_put(&s->kept_by_session, m->session, index);
+    }
+    *k = (struct central_kept){m->engine, m->n_engines, m->tok};
+}
+
+/* Between its submission and its assignment a request's KV may come to be kept, or be dropped. */
+static void look_up_kept(struct central *s, struct central_request *q)
+{
+    uint32_t index;
+    q->p.kept_tok = 0;
+    if (idmap_get(&s->kept_by_session, q->r.session, &index)) {
+        const struct central_kept *k = pool_at(&s->kept, index);
+        q->p.kept_tok = k->tok < q->r.hit_tok ? k->tok : q->r.hit_tok;
+        q->p.kept_first = k->engine;
+        q->p.kept_engines = k->n_engines;
+    }
+}
+
+/* Hits that the chosen decode engine need not read: then it brings all of them. */
+static uint32_t take_kept(struct central *s, struct central_request *q)
+{
+    look_up_kept(s, q);
+    drop_kept(s, q->r.session);
+    return q->decode_engine - q->p.kept_first < q->p.kept_engines ? q->p.kept_tok : 0;
+}
+
+static void assign_read(struct central *s, uint32_t node, uint32_t tok)
+{
+    s->read_assigned_tok[node] += tok;
+    s->nodes[node].read_queue_tok += tok;
 }
 
 static void start_if_decided(struct central *s, struct central_request *q)
@@ -82,11 +141,12 @@ static void start_if_decided(struct central *s, struct central_request *q)
     struct policy_view v = view_of(s);
     uint32_t prefill_node = policy_prefill_node(c, q->prefill_engine);
     uint32_t decode_node = policy_decode_node(c, q->decode_engine);
-    bool on_decode = policy_reads_on_decode(&v, &q->p, prefill_node, decode_node);
-    uint32_t reader = on_decode ? decode_node : prefill_node;
-    s->read_assigned_tok[reader] += q->r.hit_tok;
-    s->nodes[reader].read_queue_tok += q->r.hit_tok;
-    record_decision(s, q, on_decode);
+    uint32_t kept_tok = take_kept(s, q);
+    struct policy_read read = kept_tok > 0 ? (struct policy_read){true, q->r.hit_tok}
+                                           : policy_read(&v, &q->p, prefill_node, decode_node);
+    assign_read(s, decode_node, read.decode_tok - kept_tok);
+    assign_read(s, prefill_node, q->r.hit_tok - read.decode_tok);
+    record_decision(s, q, &read, kept_tok);
     uint64_t delay_ns = charge_work(s);
     struct msg m = {.type = MSG_START,
                     .src = MSG_SCHEDULER,
@@ -96,7 +156,9 @@ static void start_if_decided(struct central *s, struct central_request *q)
                                 .decode_node = decode_node,
                                 .prefill_gpu = (uint16_t)(q->prefill_engine % c->gpus_per_node),
                                 .decode_gpu = (uint16_t)(q->decode_engine % c->gpus_per_node),
-                                .read_on_decode = on_decode,
+                                .read_on_decode = read.on_decode,
+                                .decode_tok = read.decode_tok,
+                                .kept_tok = kept_tok,
                                 .scheduled_ns = loop_now_ns(s->loop) - q->received_ns + delay_ns}};
     if (s->observer.decided) {
         s->observer.decided(s->observer.self, &m.u.start);
@@ -167,6 +229,7 @@ static void place_decode(struct central *s)
     struct list *link;
     while ((link = list_first(&s->unplaced_decode))) {
         struct central_request *q = decode_of(link);
+        look_up_kept(s, q);
         uint32_t group = s->policy->place_decode(&v, &q->p);
         list_remove(link);
         list_add_tail(&s->decode_queues[group], link);
@@ -202,6 +265,7 @@ static void fetch_decode(struct central *s, uint32_t group)
     struct list *link;
     while ((link = list_first(&s->decode_queues[group]))) {
         struct central_request *q = decode_of(link);
+        look_up_kept(s, q);
         uint32_t e = s->policy->pick_decode(&v, &g, &q->p, &plan);
         if (e == POLICY_WAIT) {
             return;
@@ -240,6 +304,7 @@ static void on_submit(struct central *s, const struct msg_request *r)
     q->p = (struct policy_request){
         .ticket = s->next_ticket++,
         .prompt_tok = r->prompt_tok,
+        .hit_tok = r->hit_tok,
         .gen_tok = r->gen_tok,
         .blocks = cluster_decode_blocks(s->cluster, r->prompt_tok, r->gen_tok)};
     q->received_ns = loop_now_ns(s->loop);
@@ -255,6 +320,8 @@ static void on_message(void *self, const struct msg *m)
         on_submit(s, &m->u.submit);
     } else if (m->type == MSG_FETCH) {
         on_fetch(s, &m->u.fetch);
+    } else if (m->type == MSG_KEPT) {
+        on_kept(s, &m->u.kept);
     }
 }
 
@@ -300,6 +367,8 @@ int central_init(struct central *s, const struct cluster *cluster, struct loop *
                           .loop = loop,
                           .messages = messages};
     pool_init(&s->requests, sizeof(struct central_request));
+    pool_init(&s->kept, sizeof(struct central_kept));
+    idmap_init(&s->kept_by_session);
     list_init(&s->unplaced_prefill);
     list_init(&s->unplaced_decode);
     list_init(&s->global_prefill);
@@ -323,4 +392,6 @@ void central_done(struct central *s)
     free(s->nodes);
     free(s->read_assigned_tok);
     pool_done(&s->requests);
+    pool_done(&s->kept);
+    idmap_done(&s->kept_by_session);
 }

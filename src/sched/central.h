@@ -10,6 +10,7 @@
 #ifndef DUALPATH_SCHED_CENTRAL_H
 #define DUALPATH_SCHED_CENTRAL_H
 
+#include "base/idmap.h"
 #include "base/loop.h"
 #include "base/pool.h"
 #include "sched/message.h"
@@ -28,6 +29,12 @@ struct central_request {
 struct central_account {
     uint64_t tok, requests, blocks;
     uint64_t done_tok, done_requests, done_blocks;
+};
+
+/* Decode engines engine .. engine + n_engines have the KV of a session's turns so far. */
+struct central_kept {
+    uint32_t engine, n_engines;
+    uint32_t tok;
 };
 
 /* Told of every decision, in order. */
@@ -54,12 +61,13 @@ struct central {
     struct policy_node *nodes;
     struct central_account *prefill_accounts, *decode_accounts; /* by engine */
     uint64_t *read_assigned_tok;                                /* by node */
+    struct pool kept;             /* struct central_kept: what decode nodes say they have... */
+    struct idmap kept_by_session; /* ...until the session's next turn is decided */
 
     struct central_observer observer; /* set after central_init(), or left empty */
     uint64_t n_decisions;
-    /* Of (session, turn, engines, path) in order: equal runs, equal decisions. */
+    /* Of (session, turn, engines, path, parts of it) in order: equal runs, equal decisions. */
     uint64_t decision_hash;
-    uint64_t path_requests[2]; /* prefill side, decode side */
 };
 
 /* Attaches to MSG_SCHEDULER. Returns 0, -ENOMEM or the port's error. */

@@ -18,8 +18,11 @@ enum cluster_path {
     CLUSTER_SHORTER_QUEUE,
     CLUSTER_PREFILL,
     CLUSTER_DECODE,
-    CLUSTER_PATH_ROUND_ROBIN
+    CLUSTER_PATH_ROUND_ROBIN,
+    CLUSTER_SPLIT
 };
+/* What a decode node does with a context when a turn is over: see sched/decode_kept.h. */
+enum cluster_reuse { CLUSTER_REUSE_NONE, CLUSTER_REUSE_HBM, CLUSTER_REUSE_DRAM };
 
 struct cluster {
     uint32_t prefill_nodes, decode_nodes, gpus_per_node;
@@ -35,9 +38,13 @@ struct cluster {
     bool layerwise; /* stream KV layer by layer; false: whole batch in HBM before the forward */
     enum cluster_scheduler scheduler;
     enum cluster_path path; /* which side reads */
-    uint64_t quota_ns;      /* predicted attention time per forward and engine */
-    uint64_t alpha_tok;     /* read queue of a node up to which its engines are preferred */
-    uint64_t beta_tok;      /* unfinished tokens of an engine up to which it gets more */
+    enum cluster_reuse reuse;
+    /* A prompt's KV is gathered in the HBM of its decode engine, reserved from the start; false: in
+     * the decode node's DRAM buffer, and copied into HBM when it is complete. */
+    bool decode_in_hbm;
+    uint64_t quota_ns;  /* predicted attention time per forward and engine */
+    uint64_t alpha_tok; /* read queue of a node up to which its engines are preferred */
+    uint64_t beta_tok;  /* unfinished tokens of an engine up to which it gets more */
     uint64_t fetch_period_ns;
     /* Prefill leaders fetch when a forward of their engines has started, and periodically only while
      * none runs; false: periodically. */

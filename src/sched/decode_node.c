@@ -5,28 +5,23 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A block that decoding has filled, on its way HBM -> staging -> storage. */
-struct block_write {
-    struct decode_request *request;
-    uint32_t index; /* in the pool */
-    uint32_t block; /* of the request's context */
-    struct space_claim staging;
-    struct dp_op op; /* the copy, then the write */
-};
+#include "sched/decode_engine.h"
+#include "sched/decode_kept.h"
 
 static const struct kv_layout *kv_of(const struct decode_request *r)
 {
     return &r->owner->node.cluster->kv;
 }
 
-/* The request's span in the buffer or in HBM, once granted. */
-static struct dp_place place(const struct decode_request *r, enum dp_tier tier)
+static bool in_hbm(const struct decode_request *r)
 {
-    uint64_t slot = tier == DP_DRAM ? r->dram.slot : r->hbm.slot;
-    return (struct dp_place){.node = r->owner->node.id,
-                             .gpu = r->start.decode_gpu,
-                             .tier = (uint16_t)tier,
-                             .offset_bytes = slot * r->owner->node.cluster->span_bytes};
+    return r->owner->node.cluster->decode_in_hbm;
+}
+
+/* Where the prompt's KV is gathered. */
+static struct dp_place buffer_place(const struct decode_request *r)
+{
+    return decode_request_place(r, in_hbm(r) ? DP_HBM : DP_DRAM);
 }
 
 static uint64_t now_ns(const struct decode_request *r)
@@ -34,197 +29,137 @@ static uint64_t now_ns(const struct decode_request *r)
     return loop_now_ns(r->owner->node.ports.loop);
 }
 
-static uint32_t prompt_full_blocks(const struct decode_request *r)
-{
-    return r->start.r.prompt_tok / kv_of(r)->block_tok;
-}
-
-/* The prompt's blocks that are not in storage yet. */
 static uint32_t new_prompt_blocks(const struct decode_request *r)
 {
-    return prompt_full_blocks(r) - r->start.r.hit_tok / kv_of(r)->block_tok;
+    return decode_request_full_blocks(r) - r->start.r.hit_tok / kv_of(r)->block_tok;
 }
 
-static void tell_client(struct decode_request *r, enum msg_type type)
-{
-    struct msg m = {.type = (uint16_t)type, .u.event = {.request = r->start.r.request}};
-    m.u.event.tok = 1 + r->sequence.steps_done;
-    node_send(&r->owner->node, MSG_CLIENT, &m);
-}
+/* The prompt: room, read, push */
 
-/* The end */
-
-static void forget_if_over(struct decode_request *r)
+/* Asks for room, beyond what is kept of the last turn if that lies there. */
+static void ask_room(struct decode_request *r, struct space *space, struct space_claim *claim,
+                     uint64_t amount, const char *what)
 {
-    struct decode_node *dn = r->owner;
-    if (!r->finished || !r->persisted || !r->admitted || r->n_writing > 0) {
+    uint64_t held = claim->into ? claim->into->amount : 0;
+    claim->amount = amount - held;
+    if (amount <= held) {
+        claim->amount = 0;
+        claim->granted(claim);
         return;
     }
-    tell_client(r, MSG_DURABLE);
-    idmap_remove(&dn->by_id, r->start.r.request);
-    pool_put(&dn->requests, r->index);
+    int rc = space_ask(space, claim);
+    if (rc) {
+        node_fault(&r->owner->node, r->start.r.request, rc, what);
+    }
 }
 
-static void give_hbm_if_over(struct decode_request *r)
+static void push_progress(struct dp_op *op)
 {
-    struct decode_node *dn = r->owner;
-    if (!r->finished || r->n_copying > 0) {
-        return;
-    }
-    if (r->hbm.amount > 0) {
-        space_give(&dn->hbm[r->start.decode_gpu], &r->hbm, r->hbm.amount);
-    }
-    const struct msg_request *q = &r->start.r;
-    struct msg_fetch *report = &dn->node.report;
-    report->done_tok[r->start.decode_gpu] += q->prompt_tok + q->gen_tok;
-    report->done_requests[r->start.decode_gpu]++;
-    report->done_blocks[r->start.decode_gpu] +=
-        cluster_decode_blocks(dn->node.cluster, q->prompt_tok, q->gen_tok);
+    struct decode_push *p = container_of(op, struct decode_push, op);
+    struct decode_request *r = p->request;
+    uint32_t next = op->notify_at + p->every;
+    op->notify_at = next < op->parts_total ? next : op->parts_total;
+    struct msg m = {.type = MSG_PUSHED,
+                    .u.pushed = {.request = r->start.r.request,
+                                 .stream = (uint32_t)(p - r->pushes),
+                                 .layers = op->parts_done}};
+    node_send(&r->owner->node, MSG_NODE(r->start.prefill_node), &m);
 }
 
-/* Persisting decoded blocks */
-
-static void block_written(struct dp_op *op)
+static void push_done(struct dp_op *op)
 {
-    struct block_write *w = container_of(op, struct block_write, op);
-    struct decode_request *r = w->request;
-    struct decode_node *dn = r->owner;
-    if (!node_op_ok(&dn->node, op, r->start.r.request)) {
-        return;
-    }
-    space_give(&dn->staging, &w->staging, w->staging.amount);
-    pool_put(&dn->block_writes, w->index);
-    dn->persisted_blocks++;
-    r->n_writing--;
-    forget_if_over(r);
+    struct decode_request *r = container_of(op, struct decode_push, op)->request;
+    node_op_ok(&r->owner->node, op, r->start.r.request); /* progress has told of the last layer */
 }
 
-static struct dp_place staging_place(const struct block_write *w)
+/* What is kept in HBM of the last turn comes from there, all else from the buffer. */
+static struct dp_place push_source(const struct decode_request *r, const struct msg_push *m)
 {
-    const struct cluster *c = w->request->owner->node.cluster;
-    struct dp_place p = place(w->request, DP_DRAM);
-    p.offset_bytes = c->staging_offset_bytes + w->staging.slot * kv_full_block_bytes(&c->kv);
+    struct dp_place p = buffer_place(r);
+    if (r->kept && m->first_tok < r->hbm_kept_tok) {
+        p.tier = DP_HBM;
+        p.offset_bytes = r->kept->claim.slot * r->owner->node.cluster->span_bytes;
+    }
     return p;
 }
 
-static void block_copied(struct dp_op *op)
+static void on_push(struct decode_request *r, const struct msg_push *m)
 {
-    struct block_write *w = container_of(op, struct block_write, op);
-    struct decode_request *r = w->request;
-    if (!node_op_ok(&r->owner->node, op, r->start.r.request)) {
-        return;
-    }
-    struct dp_place staged = staging_place(w);
-    w->op = (struct dp_op){.kind = DP_STORAGE_WRITE,
-                           .traffic_class = DP_CLASS_PERSIST,
-                           .chain.chain_id = r->start.r.session,
-                           .done = block_written};
-    kv_shape_blocks(&w->op, kv_of(r), 0, 1, staged, staged);
-    w->op.chain.first_block = w->block;
-    node_submit(&r->owner->node, &w->op, r->start.r.request);
-    r->n_copying--;
-    give_hbm_if_over(r);
+    struct dp_place gpu = {.node = r->start.prefill_node,
+                           .gpu = r->start.prefill_gpu,
+                           .tier = DP_HBM,
+                           .offset_bytes = m->gpu_offset_bytes};
+    struct decode_push *p = &r->pushes[m->stream];
+    p->request = r;
+    p->every = m->notify_every;
+    p->op = (struct dp_op){.kind = DP_COPY,
+                           .traffic_class = DP_CLASS_LOAD,
+                           .parts_ready = kv_of(r)->n_layers,
+                           .done = push_done,
+                           .progress = push_progress,
+                           .notify_at = m->notify_at};
+    kv_shape_layers(&p->op, kv_of(r), m->first_tok, m->n_tok, push_source(r, m), gpu);
+    node_submit(&r->owner->node, &p->op, r->start.r.request);
 }
 
-static void staging_granted(struct space_claim *claim)
+static void send_ready(struct decode_request *r)
 {
-    struct block_write *w = container_of(claim, struct block_write, staging);
-    struct decode_request *r = w->request;
-    struct dp_place from = place(r, DP_HBM);
-    from.offset_bytes += w->block * kv_full_block_bytes(kv_of(r));
-    w->op =
-        (struct dp_op){.kind = DP_COPY, .traffic_class = DP_CLASS_PERSIST, .done = block_copied};
-    kv_shape_blocks(&w->op, kv_of(r), 0, 1, from, staging_place(w));
-    node_submit(&r->owner->node, &w->op, r->start.r.request);
+    struct msg m = {.type = MSG_DECODE_READY,
+                    .u.decode_ready = {.start = r->start,
+                                       .decode_offset_bytes = buffer_place(r).offset_bytes,
+                                       .alloc_ns = r->alloc_ns,
+                                       .read_ns = r->read_ns}};
+    node_send(&r->owner->node, MSG_NODE(r->start.prefill_node), &m);
 }
 
-static void persist_block(struct decode_request *r, uint32_t block)
+static bool is_split(const struct decode_request *r)
 {
-    struct decode_node *dn = r->owner;
-    uint32_t index;
-    struct block_write *w = pool_get(&dn->block_writes, &index);
-    w->request = r;
-    w->index = index;
-    w->block = block;
-    w->staging =
-        (struct space_claim){.amount = kv_full_block_bytes(kv_of(r)), .granted = staging_granted};
-    r->n_copying++;
-    r->n_writing++;
-    int rc = space_ask(&dn->staging, &w->staging);
-    if (rc) {
-        node_fault(&dn->node, r->start.r.request, rc, "persist buffer");
-    }
+    return r->start.decode_tok > 0 && r->start.decode_tok < r->start.r.hit_tok;
 }
 
-/* Decoding */
-
-static uint32_t steps_total(const struct decode_request *r)
+static void read_done(struct dp_op *op)
 {
-    return r->start.r.gen_tok - 1;
-}
-
-/* The next step after which something happens: second token, a block is full, last token. */
-static uint32_t next_mark(const struct decode_request *r, uint32_t steps)
-{
-    if (steps == 0) {
-        return 1;
-    }
-    uint32_t block = kv_of(r)->block_tok;
-    uint32_t to_full = block - (r->start.r.prompt_tok + steps) % block;
-    return steps + to_full < steps_total(r) ? steps + to_full : steps_total(r);
-}
-
-static void finish(struct decode_request *r)
-{
-    r->finished = true;
-    r->owner->generated_tok += r->sequence.steps_done;
-    tell_client(r, MSG_FINISHED);
-    give_hbm_if_over(r);
-    forget_if_over(r);
-}
-
-static void stepped(struct compute_sequence *s)
-{
-    struct decode_request *r = container_of(s, struct decode_request, sequence);
-    if (s->status) {
-        compute_leave(r->owner->node.ports.compute, s);
-        node_fault(&r->owner->node, r->start.r.request, s->status, "decode");
-        return;
-    }
-    uint32_t block = kv_of(r)->block_tok;
-    uint32_t context = r->start.r.prompt_tok + s->steps_done;
-    if (context % block == 0) {
-        persist_block(r, context / block - 1);
-    }
-    if (s->steps_done == 1) {
-        tell_client(r, MSG_TOKEN);
-    }
-    if (s->steps_done == steps_total(r)) {
-        compute_leave(r->owner->node.ports.compute, s);
-        finish(r);
-    } else {
-        s->notify_at = next_mark(r, s->steps_done);
-    }
-}
-
-static void decode(struct decode_request *r)
-{
+    struct decode_request *r = container_of(op, struct decode_request, read);
     struct node *n = &r->owner->node;
-    uint32_t first_decode_engine = (n->id - n->cluster->prefill_nodes) * n->cluster->gpus_per_node;
-    r->sequence =
-        (struct compute_sequence){.engine = first_decode_engine + r->start.decode_gpu,
-                                  .request = r->start.r.request,
-                                  .context_tok = r->start.r.prompt_tok,
-                                  .kv = {r->start.r.session, place(r, DP_HBM).offset_bytes},
-                                  .notify_at = next_mark(r, 0),
-                                  .notify = stepped};
-    int rc = compute_join(n->ports.compute, &r->sequence);
-    if (rc) {
-        node_fault(n, r->start.r.request, rc, "decode");
+    if (!node_op_ok(n, op, r->start.r.request)) {
+        return;
+    }
+    n->report.read_done_tok += r->start.decode_tok - r->start.kept_tok;
+    if (is_split(r)) {
+        struct msg m = {.type = MSG_DECODE_READ, .u.decode_read = {r->start.r.request}};
+        node_send(n, MSG_NODE(r->start.prefill_node), &m);
+        return;
+    }
+    r->read_ns = now_ns(r) - op->submit_ns;
+    send_ready(r);
+}
+
+static void read_hits(struct decode_request *r)
+{
+    uint32_t block = kv_of(r)->block_tok, first = r->start.kept_tok / block;
+    struct dp_place buffer = buffer_place(r);
+    r->read = (struct dp_op){.kind = DP_STORAGE_READ,
+                             .traffic_class = DP_CLASS_READ,
+                             .chain.chain_id = r->start.r.session,
+                             .done = read_done};
+    kv_shape_blocks(&r->read, kv_of(r), first, r->start.decode_tok / block - first, buffer, buffer);
+    node_submit(&r->owner->node, &r->read, r->start.r.request);
+}
+
+static void buffer_granted(struct decode_request *r)
+{
+    bool reads = r->start.decode_tok > r->start.kept_tok;
+    r->alloc_ns = now_ns(r) - r->asked_ns;
+    r->owner->kept_counts.hit_tok += r->start.kept_tok;
+    if (!reads || is_split(r)) {
+        send_ready(r);
+    }
+    if (reads) {
+        read_hits(r);
     }
 }
 
-/* The prompt: buffer, read, push, persist, admission */
+/* The prompt is complete: persist, admission */
 
 /* Blocks of the prompt that still have to be written keep their room in the buffer. */
 static uint64_t unpersisted_bytes(const struct decode_request *r)
@@ -232,12 +167,18 @@ static uint64_t unpersisted_bytes(const struct decode_request *r)
     return r->persisted ? 0 : new_prompt_blocks(r) * kv_full_block_bytes(kv_of(r));
 }
 
-static void prompt_durable(struct decode_request *r)
+/* So many bytes in DRAM are needed no more; kept for the next turn they are when that is true of all
+ * (and of the last block that is not full nothing is). */
+static void leave_dram(struct decode_request *r, uint64_t bytes)
 {
-    if (r->owner->node.cluster->shared_prefixes) {
-        tell_client(r, MSG_PROMPT_DURABLE);
+    struct decode_node *dn = r->owner;
+    uint64_t kept = decode_request_full_blocks(r) * kv_full_block_bytes(kv_of(r));
+    if (dn->node.cluster->reuse != CLUSTER_REUSE_DRAM || kept == 0) {
+        space_give(&dn->dram, &r->dram, bytes);
+    } else if (r->persisted) {
+        space_give(&dn->dram, &r->dram, r->dram.amount - kept);
+        decode_kept_put(r, &r->dram, decode_request_full_blocks(r) * kv_of(r)->block_tok);
     }
-    r->persisted = true;
 }
 
 static void prompt_persisted(struct dp_op *op)
@@ -248,24 +189,39 @@ static void prompt_persisted(struct dp_op *op)
         return;
     }
     dn->persisted_blocks += op->parts_total;
+    uint64_t bytes = unpersisted_bytes(r);
+    r->persisted = true;
     if (r->admitted) {
-        space_give(&dn->dram, &r->dram, unpersisted_bytes(r));
+        leave_dram(r, bytes);
     }
-    prompt_durable(r);
-    forget_if_over(r);
+    decode_request_prompt_durable(r);
+    decode_request_forget_if_over(r);
+}
+
+static void persist_prompt_from_hbm(struct decode_request *r)
+{
+    r->n_writing_prompt = new_prompt_blocks(r);
+    for (uint32_t block = decode_request_full_blocks(r) - r->n_writing_prompt;
+         block < decode_request_full_blocks(r); block++) {
+        decode_engine_persist(r, block);
+    }
 }
 
 static void persist_prompt(struct decode_request *r)
 {
     if (new_prompt_blocks(r) == 0) {
-        prompt_durable(r);
+        decode_request_prompt_durable(r);
+        return;
+    }
+    if (in_hbm(r)) {
+        persist_prompt_from_hbm(r);
         return;
     }
     r->persist = (struct dp_op){.kind = DP_STORAGE_WRITE,
                                 .traffic_class = DP_CLASS_PERSIST,
                                 .chain.chain_id = r->start.r.session,
                                 .done = prompt_persisted};
-    struct dp_place dram = place(r, DP_DRAM);
+    struct dp_place dram = decode_request_place(r, DP_DRAM);
     kv_shape_blocks(&r->persist, kv_of(r), r->start.r.hit_tok / kv_of(r)->block_tok,
                     new_prompt_blocks(r), dram, dram);
     node_submit(&r->owner->node, &r->persist, r->start.r.request);
@@ -275,7 +231,9 @@ static void persist_prompt(struct decode_request *r)
 static void leave_buffer(struct decode_request *r)
 {
     r->admitted = true;
-    space_give(&r->owner->dram, &r->dram, r->dram.amount - unpersisted_bytes(r));
+    if (r->dram.amount > 0) {
+        leave_dram(r, r->dram.amount - unpersisted_bytes(r));
+    }
 }
 
 static void admitted(struct dp_op *op)
@@ -285,114 +243,77 @@ static void admitted(struct dp_op *op)
         return;
     }
     leave_buffer(r);
-    decode(r);
+    decode_engine_run(r);
+}
+
+static void admit(struct decode_request *r)
+{
+    const struct kv_layout *kv = kv_of(r);
+    uint32_t first = r->hbm_kept_tok / kv->block_tok;
+    r->admit = (struct dp_op){.kind = DP_COPY, .traffic_class = DP_CLASS_ADMIT, .done = admitted};
+    kv_shape_blocks(&r->admit, kv, first, kv_blocks(kv, r->start.r.prompt_tok) - first,
+                    decode_request_place(r, DP_DRAM), decode_request_place(r, DP_HBM));
+    node_submit(&r->owner->node, &r->admit, r->start.r.request);
 }
 
 static void hbm_granted(struct space_claim *claim)
 {
     struct decode_request *r = container_of(claim, struct decode_request, hbm);
-    r->admit = (struct dp_op){.kind = DP_COPY, .traffic_class = DP_CLASS_ADMIT, .done = admitted};
-    kv_shape_blocks(&r->admit, kv_of(r), 0, kv_blocks(kv_of(r), r->start.r.prompt_tok),
-                    place(r, DP_DRAM), place(r, DP_HBM));
-    node_submit(&r->owner->node, &r->admit, r->start.r.request);
+    if (claim->into) {
+        decode_kept_use(r, claim);
+    }
+    if (in_hbm(r)) {
+        buffer_granted(r);
+    } else {
+        admit(r);
+    }
+}
+
+static void ask_hbm(struct decode_request *r)
+{
+    const struct msg_request *q = &r->start.r;
+    struct decode_node *dn = r->owner;
+    r->hbm.granted = hbm_granted;
+    r->hbm.into = r->hbm_kept_tok > 0 ? &r->kept->claim : NULL;
+    ask_room(r, &dn->hbm[r->start.decode_gpu], &r->hbm,
+             cluster_decode_blocks(dn->node.cluster, q->prompt_tok, q->gen_tok), "HBM");
 }
 
 static void on_prompt_kv(struct decode_request *r)
 {
-    struct decode_node *dn = r->owner;
-    const struct msg_request *q = &r->start.r;
     persist_prompt(r);
-    if (q->gen_tok == 1) {
+    if (r->start.r.gen_tok == 1) {
         /* The prefill's token was the only one: nothing to decode. */
+        if (r->kept) {
+            decode_kept_give(r);
+        }
         leave_buffer(r);
-        r->finished = true;
-        give_hbm_if_over(r);
-        forget_if_over(r);
-        return;
+        decode_engine_skip(r);
+    } else if (in_hbm(r)) {
+        leave_buffer(r);
+        decode_engine_run(r);
+    } else {
+        ask_hbm(r);
     }
-    r->hbm.amount = cluster_decode_blocks(dn->node.cluster, q->prompt_tok, q->gen_tok);
-    r->hbm.granted = hbm_granted;
-    int rc = space_ask(&dn->hbm[r->start.decode_gpu], &r->hbm);
-    if (rc) {
-        node_fault(&dn->node, q->request, rc, "HBM");
-    }
-}
-
-static void send_pushed(struct decode_request *r)
-{
-    struct msg m = {.type = MSG_PUSHED,
-                    .u.pushed = {.request = r->start.r.request, .layers = r->push.parts_done}};
-    node_send(&r->owner->node, MSG_NODE(r->start.prefill_node), &m);
-}
-
-static void push_progress(struct dp_op *op)
-{
-    struct decode_request *r = container_of(op, struct decode_request, push);
-    uint32_t next = op->notify_at + r->push_every;
-    op->notify_at = next < op->parts_total ? next : op->parts_total;
-    send_pushed(r);
-}
-
-static void push_done(struct dp_op *op)
-{
-    struct decode_request *r = container_of(op, struct decode_request, push);
-    node_op_ok(&r->owner->node, op, r->start.r.request); /* progress has told of the last layer */
-}
-
-static void on_push(struct decode_request *r, const struct msg_push *m)
-{
-    struct dp_place gpu = {.node = r->start.prefill_node,
-                           .gpu = r->start.prefill_gpu,
-                           .tier = DP_HBM,
-                           .offset_bytes = m->gpu_offset_bytes};
-    r->push_every = m->notify_every;
-    r->push = (struct dp_op){.kind = DP_COPY,
-                             .traffic_class = DP_CLASS_LOAD,
-                             .parts_ready = kv_of(r)->n_layers,
-                             .done = push_done,
-                             .progress = push_progress,
-                             .notify_at = m->notify_at};
-    kv_shape_layers(&r->push, kv_of(r), m->first_tok, m->n_tok, place(r, DP_DRAM), gpu);
-    node_submit(&r->owner->node, &r->push, r->start.r.request);
-}
-
-static void send_ready(struct decode_request *r)
-{
-    struct msg m = {.type = MSG_DECODE_READY,
-                    .u.decode_ready = {.start = r->start,
-                                       .decode_offset_bytes = place(r, DP_DRAM).offset_bytes,
-                                       .alloc_ns = r->alloc_ns,
-                                       .read_ns = r->read_ns}};
-    node_send(&r->owner->node, MSG_NODE(r->start.prefill_node), &m);
-}
-
-static void read_done(struct dp_op *op)
-{
-    struct decode_request *r = container_of(op, struct decode_request, read);
-    struct node *n = &r->owner->node;
-    if (!node_op_ok(n, op, r->start.r.request)) {
-        return;
-    }
-    n->report.read_done_tok += r->start.r.hit_tok;
-    r->read_ns = now_ns(r) - op->submit_ns;
-    send_ready(r);
 }
 
 static void dram_granted(struct space_claim *claim)
 {
     struct decode_request *r = container_of(claim, struct decode_request, dram);
-    r->alloc_ns = now_ns(r) - r->asked_ns;
-    if (!r->start.read_on_decode || r->start.r.hit_tok == 0) {
-        send_ready(r);
-        return;
+    if (claim->into) {
+        decode_kept_use(r, claim);
     }
-    struct dp_place dram = place(r, DP_DRAM);
-    r->read = (struct dp_op){.kind = DP_STORAGE_READ,
-                             .traffic_class = DP_CLASS_READ,
-                             .chain.chain_id = r->start.r.session,
-                             .done = read_done};
-    kv_shape_blocks(&r->read, kv_of(r), 0, r->start.r.hit_tok / kv_of(r)->block_tok, dram, dram);
-    node_submit(&r->owner->node, &r->read, r->start.r.request);
+    buffer_granted(r);
+}
+
+static void ask_buffer(struct decode_request *r)
+{
+    struct decode_node *dn = r->owner;
+    uint64_t hbm_kept = kv_room_bytes(kv_of(r), r->hbm_kept_tok);
+    r->dram.granted = dram_granted;
+    r->dram.into = r->kept && r->hbm_kept_tok == 0 ? &r->kept->claim : NULL;
+    ask_room(r, &dn->dram, &r->dram, kv_room_bytes(kv_of(r), r->start.r.prompt_tok) - hbm_kept,
+             "decode buffer");
 }
 
 static void on_start(struct decode_node *dn, const struct msg_start *start)
@@ -404,11 +325,16 @@ static void on_start(struct decode_node *dn, const struct msg_start *start)
     r->start = *start;
     idmap_put(&dn->by_id, start->r.request, index);
     r->asked_ns = now_ns(r);
-    r->dram.amount = kv_room_bytes(kv_of(r), start->r.prompt_tok);
-    r->dram.granted = dram_granted;
-    int rc = space_ask(&dn->dram, &r->dram);
-    if (rc) {
-        node_fault(&dn->node, start->r.request, rc, "decode buffer");
+    if (dn->node.cluster->reuse != CLUSTER_REUSE_NONE) {
+        decode_kept_take(r);
+    }
+    if (r->kept && dn->node.cluster->reuse == CLUSTER_REUSE_HBM) {
+        r->hbm_kept_tok = r->start.kept_tok;
+    }
+    if (in_hbm(r)) {
+        ask_hbm(r);
+    } else {
+        ask_buffer(r);
     }
 }
 
@@ -457,6 +383,10 @@ int decode_node_init(struct decode_node *dn, const struct cluster *cluster,
     for (uint32_t gpu = 0; gpu < cluster->gpus_per_node; gpu++) {
         space_init(&dn->hbm[gpu], ports->loop, cluster->decode_hbm_blocks);
     }
+    if (decode_kept_init(dn)) {
+        decode_node_done(dn);
+        return -ENOMEM;
+    }
     int rc = ports->messages->ops->attach(ports->messages, MSG_NODE(id), on_message, &dn->node);
     if (rc) {
         decode_node_done(dn);
@@ -476,5 +406,6 @@ void decode_node_done(struct decode_node *dn)
     space_done(&dn->staging);
     pool_done(&dn->requests);
     pool_done(&dn->block_writes);
+    decode_kept_done(dn);
     idmap_done(&dn->by_id);
 }

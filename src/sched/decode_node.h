@@ -4,12 +4,16 @@
  *
  * Life of a request here: MSG_START -> buffer space -> [DE path: storage read] -> MSG_DECODE_READY
  * -> pushes its KV to the prefill GPU when asked -> MSG_PROMPT_KV -> HBM blocks -> copy into HBM ->
- * buffer space given back -> decode loop -> last token.
+ * buffer space given back -> decode loop -> last token. Of a split read MSG_DECODE_READY comes before
+ * the read, for the prefill node to read its part meanwhile, and MSG_DECODE_READ after it.
+ *
+ * With cluster.decode_in_hbm the buffer is the request's own HBM: asked for at the start, read and
+ * stored into directly, and decoded from as soon as the prompt is complete.
  *
  * Who persists what: the decode node writes the prompt's new full blocks from its buffer as soon as
- * the prompt is complete, and every block that decoding fills by way of a staging buffer of its own
- * (so that persisting never waits for a prompt that waits for HBM). The request is over when all of
- * it is durable.
+ * the prompt is complete, and every block that decoding fills, or that never was in DRAM, by way of a
+ * staging buffer of its own (so that persisting never waits for a prompt that waits for HBM). The
+ * request is over when all of it is durable.
  */
 #ifndef DUALPATH_SCHED_DECODE_NODE_H
 #define DUALPATH_SCHED_DECODE_NODE_H
@@ -20,21 +24,33 @@
 #include "sched/node.h"
 
 struct decode_node;
+struct decode_kept;
+struct decode_request;
+
+/* A stream of a request's KV to its prefill GPU. */
+struct decode_push {
+    struct decode_request *request;
+    struct dp_op op;
+    uint32_t every; /* layers between reports */
+};
 
 struct decode_request {
     struct decode_node *owner;
     uint32_t index; /* in the pool */
     struct msg_start start;
     uint64_t asked_ns, alloc_ns, read_ns;
-    struct space_claim dram, hbm;            /* bytes; blocks */
-    struct dp_op read, push, admit, persist; /* persist: the prompt's new blocks */
-    uint32_t push_every;
+    struct space_claim dram, hbm;      /* bytes; blocks */
+    struct decode_kept *kept;          /* of the session's last turn, to be grown; NULL */
+    uint32_t hbm_kept_tok;             /* that much of the prompt never is in the DRAM buffer */
+    struct dp_op read, admit, persist; /* persist: the prompt's new blocks */
+    struct decode_push pushes[MSG_MAX_PUSHES];
     struct compute_sequence sequence;
-    bool admitted;      /* KV is in HBM and the buffer given back */
-    bool persisted;     /* the prompt's new blocks are durable */
-    bool finished;      /* last token is out */
-    uint32_t n_copying; /* decoded blocks on their way out of HBM */
-    uint32_t n_writing; /* decoded blocks not yet durable, those copying included */
+    bool admitted;             /* KV is in HBM and the buffer given back */
+    bool persisted;            /* the prompt's new blocks are durable */
+    bool finished;             /* last token is out */
+    uint32_t n_copying;        /* blocks on their way out of HBM */
+    uint32_t n_writing;        /* those, and those not yet durable */
+    uint32_t n_writing_prompt; /* of them, blocks of the prompt */
 };
 
 struct decode_node {
@@ -44,6 +60,13 @@ struct decode_node {
     struct space *hbm;    /* blocks, by GPU */
     struct pool requests, block_writes;
     struct idmap by_id;
+    struct pool kept; /* struct decode_kept */
+    struct idmap kept_by_session;
+    struct list *kept_lru; /* idle ones, by GPU; of the DRAM buffer: the first */
+    struct {
+        uint64_t put, dropped;
+        uint64_t hit_tok; /* hits that were not read from storage */
+    } kept_counts;
     /* By decode steps: the first token of a request comes from its prefill. */
     uint64_t generated_tok;
     uint64_t persisted_blocks;

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define MSG_VERSION  1
+#define MSG_VERSION  2
 #define MSG_MAX_GPUS 16 /* engines of one node in a report */
 
 /* Endpoints: the client, the central scheduler, then one per node. */
@@ -23,6 +23,7 @@ enum msg_type {
     MSG_START,        /* scheduler -> decode node: engines and path are chosen */
     MSG_DECODE_READY, /* decode node -> prefill node: start; my buffer is there, on the DE path with
                          the hits */
+    MSG_DECODE_READ,  /* decode node -> prefill node: my part of a split read is in my buffer */
     MSG_PUSH,   /* prefill node -> decode node: stream KV from the decode buffer, layer by layer */
     MSG_PUSHED, /* decode node -> prefill node: so many layers of that stream have arrived */
     MSG_PROMPT_KV,   /* prefill node -> decode node: the whole prompt's KV lies in the decode buffer
@@ -34,6 +35,7 @@ enum msg_type {
     MSG_FINISHED,    /* decode node -> client: the last token */
     MSG_PROMPT_DURABLE, /* decode node -> client: the prompt's full blocks are in storage */
     MSG_DURABLE, /* decode node -> client: all its blocks are in storage, the request is over */
+    MSG_KEPT,    /* decode node -> scheduler: a session's KV stays in my memory, or no longer */
     MSG_FAULT,   /* node -> client: an operation failed, the run cannot go on */
 };
 
@@ -51,6 +53,7 @@ struct msg_fetch {
     uint32_t node;
     /* Totals since the start: robust against messages that cross, unlike levels. */
     uint64_t read_done_tok;
+    uint64_t read_added_tok; /* reads that the scheduler did not know of: kept KV was gone */
     uint64_t done_tok[MSG_MAX_GPUS];
     uint64_t done_requests[MSG_MAX_GPUS];
     uint64_t done_blocks[MSG_MAX_GPUS]; /* decode nodes: HBM promised to finished requests */
@@ -60,8 +63,12 @@ struct msg_start {
     struct msg_request r;
     uint32_t prefill_node, decode_node;
     uint16_t prefill_gpu, decode_gpu;
-    uint32_t read_on_decode; /* 0: PE read path, 1: DE read path */
-    uint64_t scheduled_ns;   /* time spent in the scheduler */
+    uint32_t read_on_decode; /* 0: PE read path, 1: DE read path or a part of it */
+    /* Hits by way of the decode node, from token 0 on; the prefill node reads the others. Full
+     * Blocks; 0 or hit_tok unless the read is split. */
+    uint32_t decode_tok;
+    uint32_t kept_tok;     /* of those, what the decode node still has and does not read */
+    uint64_t scheduled_ns; /* time spent in the scheduler */
 };
 
 struct msg_decode_ready {
@@ -71,8 +78,16 @@ struct msg_decode_ready {
     uint64_t read_ns;             /* time from the submission of the storage read to its end */
 };
 
+struct msg_decode_read {
+    uint32_t request;
+};
+
+/* A chunk's KV comes in one stream, or in two when it does not lie in one piece. */
+#define MSG_MAX_PUSHES 2
+
 struct msg_push {
     uint32_t request;
+    uint32_t stream;
     uint32_t first_tok; /* multiple of the KV block */
     uint32_t n_tok;
     uint64_t gpu_offset_bytes; /* where to write in the prefill GPU */
@@ -82,12 +97,19 @@ struct msg_push {
 
 struct msg_pushed {
     uint32_t request;
+    uint32_t stream;
     uint32_t layers;
 };
 
 struct msg_ep {
     uint32_t group;
     uint32_t node;
+};
+
+struct msg_kept {
+    uint32_t session;
+    uint32_t engine, n_engines; /* that can use it: decode engines, 0-based over all nodes */
+    uint32_t tok;               /* from token 0 on, Full Blocks; 0: no longer */
 };
 
 /* A token or the end of something, told to the client. */
@@ -112,10 +134,12 @@ struct msg {
         struct msg_fetch fetch;
         struct msg_start start;
         struct msg_decode_ready decode_ready;
+        struct msg_decode_read decode_read;
         struct msg_push push;
         struct msg_pushed pushed;
         struct msg_request prompt_kv;
         struct msg_ep ep;
+        struct msg_kept kept;
         struct msg_event event;
         struct msg_fault fault;
     } u;

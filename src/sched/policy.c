@@ -21,18 +21,28 @@ const struct policy_ops *policy_of(enum cluster_scheduler scheduler)
     return scheduler == CLUSTER_ADAPTIVE ? &policy_adaptive : &policy_round_robin;
 }
 
-bool policy_reads_on_decode(const struct policy_view *v, const struct policy_request *r,
-                            uint32_t prefill_node, uint32_t decode_node)
+static struct policy_read one_side(const struct policy_request *r, bool on_decode)
 {
+    return (struct policy_read){on_decode, on_decode ? r->hit_tok : 0};
+}
+
+struct policy_read policy_read(const struct policy_view *v, const struct policy_request *r,
+                               uint32_t prefill_node, uint32_t decode_node)
+{
+    uint32_t tok;
     switch (v->cluster->path) {
     case CLUSTER_PREFILL:
-        return false;
+        return one_side(r, false);
     case CLUSTER_DECODE:
-        return true;
+        return one_side(r, true);
     case CLUSTER_PATH_ROUND_ROBIN:
-        return round_is_odd(v->cluster, r->ticket);
+        return one_side(r, round_is_odd(v->cluster, r->ticket));
+    case CLUSTER_SPLIT:
+        tok = policy_split_tok(v, r, prefill_node, decode_node);
+        return (struct policy_read){tok > 0, tok};
     case CLUSTER_SHORTER_QUEUE:
         break;
     }
-    return v->nodes[decode_node].read_queue_tok < v->nodes[prefill_node].read_queue_tok;
+    return one_side(r,
+                    v->nodes[decode_node].read_queue_tok < v->nodes[prefill_node].read_queue_tok);
 }

@@ -6,6 +6,7 @@
 #ifndef DUALPATH_SCHED_POLICY_H
 #define DUALPATH_SCHED_POLICY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "sched/cluster.h"
@@ -38,8 +39,17 @@ struct policy_group {
 
 struct policy_request {
     uint64_t ticket; /* number of requests that came before it */
-    uint32_t prompt_tok, gen_tok;
+    uint32_t prompt_tok, hit_tok, gen_tok;
     uint32_t blocks; /* HBM it will need on a decode engine */
+    /* Leading tokens whose KV is still with decode engines kept_first .. + kept_engines; 0: none. */
+    uint32_t kept_tok, kept_first, kept_engines;
+};
+
+/* Where the hits of a request come from: token 0 .. decode_tok by way of the decode node, the others
+ * by way of the prefill node. */
+struct policy_read {
+    bool on_decode;      /* the decode node has a part in it; it may even if there is no hit */
+    uint32_t decode_tok; /* whole KV blocks */
 };
 
 /* What a decode fetch computes once: facts/dualpath, "Scheduler", phase 2. */
@@ -70,9 +80,13 @@ extern const struct policy_ops policy_round_robin;
 
 const struct policy_ops *policy_of(enum cluster_scheduler scheduler);
 
-/* Which side reads a request whose engines are chosen: true = the decode node. */
-bool policy_reads_on_decode(const struct policy_view *v, const struct policy_request *r,
-                            uint32_t prefill_node, uint32_t decode_node);
+/* Which side reads a request whose engines are chosen. */
+struct policy_read policy_read(const struct policy_view *v, const struct policy_request *r,
+                               uint32_t prefill_node, uint32_t decode_node);
+
+/* policy_split.c: the hit tokens that the decode node reads. */
+uint32_t policy_split_tok(const struct policy_view *v, const struct policy_request *r,
+                          uint32_t prefill_node, uint32_t decode_node);
 
 /* Scheduling groups and the nodes of engines. */
 static inline struct policy_group policy_prefill_group(const struct cluster *c, uint32_t group)

@@ -33,17 +33,19 @@ static struct dp_place hbm_place(const struct prefill_request *r)
                              .offset_bytes = hbm_offset(r)};
 }
 
-static struct dp_place decode_dram_place(const struct prefill_request *r)
+/* Where the decode node gathers the prompt's KV. */
+static struct dp_place decode_place(const struct prefill_request *r)
 {
+    bool hbm = r->owner->node.cluster->decode_in_hbm;
     return (struct dp_place){.node = r->start.decode_node,
                              .gpu = r->start.decode_gpu,
-                             .tier = DP_DRAM,
+                             .tier = hbm ? DP_HBM : DP_DRAM,
                              .offset_bytes = r->decode_offset_bytes};
 }
 
 static bool reads_here(const struct prefill_request *r)
 {
-    return !r->start.read_on_decode && r->start.r.hit_tok > 0;
+    return r->start.decode_tok < r->start.r.hit_tok;
 }
 
 static uint32_t miss_tok(const struct prefill_request *r)
@@ -79,8 +81,10 @@ static uint32_t batch_layers_ready(const struct prefill_engine *e)
     uint32_t least = cluster_of(e)->kv.n_layers;
     for (uint32_t i = 0; i < e->n_batch; i++) {
         const struct prefill_request *r = e->batch[i];
-        uint32_t here = r->load_layers < r->push_layers ? r->load_layers : r->push_layers;
-        least = here < least ? here : least;
+        least = r->load_layers < least ? r->load_layers : least;
+        for (unsigned k = 0; k < MSG_MAX_PUSHES; k++) {
+            least = r->push_layers[k] < least ? r->push_layers[k] : least;
+        }
     }
     return least;
 }
@@ -128,10 +132,10 @@ static void load_done(struct dp_op *op)
     loads_advanced(r->engine);
 }
 
-void prefill_engine_pushed(struct prefill_request *r, uint32_t layers)
+void prefill_engine_pushed(struct prefill_request *r, uint32_t stream, uint32_t layers)
 {
-    assert(r && r->computing && layers >= r->push_layers);
-    r->push_layers = layers;
+    assert(r && r->computing && layers >= r->push_layers[stream]);
+    r->push_layers[stream] = layers;
     loads_advanced(r->engine);
 }
 
@@ -144,40 +148,48 @@ static void load_hits(struct prefill_request *r)
                              .done = load_done,
                              .progress = load_progress,
                              .notify_at = next_load_mark(n->cluster, 0)};
-    kv_shape_layers(&r->load, &n->cluster->kv, 0, r->start.r.hit_tok, prefill_dram_place(r),
-                    hbm_place(r));
+    kv_shape_layers(&r->load, &n->cluster->kv, r->start.decode_tok,
+                    r->start.r.hit_tok - r->start.decode_tok, prefill_dram_place(r), hbm_place(r));
     r->load_layers = 0;
     node_submit(n, &r->load, r->start.r.request);
 }
 
-static void ask_for_push(struct prefill_request *r, uint32_t first_tok, uint32_t n_tok)
+static void ask_for_push(struct prefill_request *r, uint32_t stream, uint32_t first_tok,
+                         uint32_t n_tok)
 {
+    if (n_tok == 0) {
+        return;
+    }
     struct node *n = &r->owner->node;
     const struct cluster *c = n->cluster;
     struct msg m = {.type = MSG_PUSH,
                     .u.push = {.request = r->start.r.request,
+                               .stream = stream,
                                .first_tok = first_tok,
                                .n_tok = n_tok,
                                .gpu_offset_bytes = hbm_offset(r),
                                .notify_at = next_load_mark(c, 0),
                                .notify_every = c->stage_layers}};
-    r->push_layers = 0;
+    r->push_layers[stream] = 0;
     node_send(n, MSG_NODE(r->start.decode_node), &m);
 }
 
-/* KV before this chunk: hits from the side that read them, earlier chunks from the decode buffer.
+/*
+ * KV before this chunk: hits that were read here from this node's buffer, all else from the decode
+ * node: earlier chunks and the hits read there, in one piece unless hits read here lie between, and
+ * the hits that the decode node has kept, which lie elsewhere.
  */
 static void start_loads(struct prefill_request *r)
 {
-    uint32_t from = reads_here(r) ? r->start.r.hit_tok : 0;
-    uint32_t pushed_tok = r->start.r.hit_tok + r->done_tok - from;
-    r->load_layers = r->push_layers = r->owner->node.cluster->kv.n_layers;
+    const struct msg_start *s = &r->start;
+    uint32_t apart_tok = reads_here(r) ? s->decode_tok : s->kept_tok;
+    uint32_t from = reads_here(r) ? s->r.hit_tok : s->kept_tok;
+    r->load_layers = r->push_layers[0] = r->push_layers[1] = r->owner->node.cluster->kv.n_layers;
     if (reads_here(r)) {
         load_hits(r);
     }
-    if (pushed_tok > 0) {
-        ask_for_push(r, from, pushed_tok);
-    }
+    ask_for_push(r, 0, 0, apart_tok);
+    ask_for_push(r, 1, from, s->r.hit_tok + r->done_tok - from);
 }
 
 /* Stores */
@@ -230,13 +242,13 @@ static void start_store(struct prefill_request *r, uint32_t layers_done)
 {
     struct node *n = &r->owner->node;
     uint32_t computed_from = r->start.r.hit_tok + r->done_tok;
-    uint32_t from = reads_here(r) && r->done_tok == 0 ? 0 : computed_from;
+    uint32_t from = reads_here(r) && r->done_tok == 0 ? r->start.decode_tok : computed_from;
     r->store = (struct dp_op){.kind = DP_COPY,
                               .traffic_class = DP_CLASS_STORE,
                               .parts_ready = layers_done,
                               .done = store_done};
     kv_shape_layers(&r->store, &n->cluster->kv, from, computed_from + r->chunk_tok - from,
-                    hbm_place(r), decode_dram_place(r));
+                    hbm_place(r), decode_place(r));
     node_submit(n, &r->store, r->start.r.request);
 }
 

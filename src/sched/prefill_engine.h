@@ -15,8 +15,8 @@ void prefill_engine_announce(struct prefill_engine *e);
 /* Takes part in the group's next forward, with whatever is ready. */
 void prefill_engine_start(struct prefill_engine *e);
 
-/* layers of the stream that the decode node pushes have arrived. */
-void prefill_engine_pushed(struct prefill_request *r, uint32_t layers);
+/* layers of a stream that the decode node pushes have arrived. */
+void prefill_engine_pushed(struct prefill_request *r, uint32_t stream, uint32_t layers);
 
 /* Of prefill_node.c. */
 struct prefill_group *prefill_group_of(struct prefill_node *pn, uint32_t gpu);

@@ -24,6 +24,30 @@ static void ready(struct prefill_request *r)
     prefill_engine_announce(r->engine);
 }
 
+static bool is_split(const struct prefill_request *r)
+{
+    return r->start.decode_tok > 0 && r->start.decode_tok < r->start.r.hit_tok;
+}
+
+static uint32_t own_tok(const struct prefill_request *r)
+{
+    return r->start.r.hit_tok - r->start.decode_tok;
+}
+
+/* A part of the hits is in its buffer. A split read lasts from the grant of buffer space here to the
+ * end of the later part. */
+static void part_read(struct prefill_request *r)
+{
+    if (--r->n_reading > 0) {
+        return;
+    }
+    struct node *n = &r->owner->node;
+    if (is_split(r)) {
+        r->read_ns += loop_now_ns(n->ports.loop) - r->granted_ns;
+    }
+    ready(r);
+}
+
 static void read_done(struct dp_op *op)
 {
     struct prefill_request *r = container_of(op, struct prefill_request, read);
@@ -31,9 +55,11 @@ static void read_done(struct dp_op *op)
     if (!node_op_ok(n, op, r->start.r.request)) {
         return;
     }
-    n->report.read_done_tok += r->start.r.hit_tok;
-    r->read_ns += loop_now_ns(n->ports.loop) - op->submit_ns;
-    ready(r);
+    n->report.read_done_tok += own_tok(r);
+    if (!is_split(r)) {
+        r->read_ns += loop_now_ns(n->ports.loop) - op->submit_ns;
+    }
+    part_read(r);
 }
 
 static void dram_granted(struct space_claim *claim)
@@ -41,13 +67,15 @@ static void dram_granted(struct space_claim *claim)
     struct prefill_request *r = container_of(claim, struct prefill_request, dram);
     struct node *n = &r->owner->node;
     const struct kv_layout *kv = &n->cluster->kv;
-    r->alloc_ns += loop_now_ns(n->ports.loop) - r->asked_ns;
+    r->granted_ns = loop_now_ns(n->ports.loop);
+    r->alloc_ns += r->granted_ns - r->asked_ns;
     struct dp_place dram = prefill_dram_place(r);
     r->read = (struct dp_op){.kind = DP_STORAGE_READ,
                              .traffic_class = DP_CLASS_READ,
                              .chain.chain_id = r->start.r.session,
                              .done = read_done};
-    kv_shape_blocks(&r->read, kv, 0, r->start.r.hit_tok / kv->block_tok, dram, dram);
+    kv_shape_blocks(&r->read, kv, r->start.decode_tok / kv->block_tok, own_tok(r) / kv->block_tok,
+                    dram, dram);
     node_submit(n, &r->read, r->start.r.request);
 }
 
@@ -70,12 +98,13 @@ static struct prefill_request *admit(struct prefill_node *pn, const struct msg_d
 static void on_decode_ready(struct prefill_node *pn, const struct msg_decode_ready *m)
 {
     struct prefill_request *r = admit(pn, m);
-    if (r->start.read_on_decode || r->start.r.hit_tok == 0) {
+    if (own_tok(r) == 0) {
         ready(r);
         return;
     }
+    r->n_reading = is_split(r) ? 2 : 1;
     r->asked_ns = loop_now_ns(pn->node.ports.loop);
-    r->dram.amount = kv_room_bytes(&pn->node.cluster->kv, r->start.r.hit_tok);
+    r->dram.amount = kv_room_bytes(&pn->node.cluster->kv, own_tok(r));
     r->dram.granted = dram_granted;
     int rc = space_ask(&pn->dram, &r->dram);
     if (rc) {
@@ -180,8 +209,12 @@ static void on_message(void *self, const struct msg *m)
     case MSG_DECODE_READY:
         on_decode_ready(pn, &m->u.decode_ready);
         break;
+    case MSG_DECODE_READ:
+        part_read(find(pn, m->u.decode_read.request));
+        break;
     case MSG_PUSHED:
-        prefill_engine_pushed(find(pn, m->u.pushed.request), m->u.pushed.layers);
+        prefill_engine_pushed(find(pn, m->u.pushed.request), m->u.pushed.stream,
+                              m->u.pushed.layers);
         break;
     case MSG_EP_READY:
         on_ep_ready(pn, &m->u.ep);

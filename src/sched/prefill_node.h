@@ -4,7 +4,8 @@
  *
  * Life of a request here: MSG_DECODE_READY (the decode buffer is there; on the DE path the hits are
  * in it)
- * -> [PE path: buffer space, storage read] -> ready -> one or more forwards (chunks) -> first
+ * -> [PE path: buffer space, storage read; of a split read its own part, while the decode node reads
+ * the other: MSG_DECODE_READ] -> ready -> one or more forwards (chunks) -> first
  * token -> all KV stored in the decode buffer -> MSG_PROMPT_KV.
  *
  * An engine packs its ready requests into a forward first come first served until the predicted
@@ -31,16 +32,19 @@ struct prefill_request {
     struct list ready_node;
     uint64_t decode_offset_bytes;
     uint64_t asked_ns;          /* for DRAM buffer space */
+    uint64_t granted_ns;        /* DRAM buffer space, for a split read */
+    uint32_t n_reading;         /* parts of the hits that are still to come */
     uint64_t alloc_ns, read_ns; /* durations, both nodes */
     uint32_t done_tok;          /* new tokens computed by earlier chunks */
     uint32_t chunk_tok;         /* new tokens in the forward in progress */
     struct space_claim dram;
     struct dp_op read;
-    struct dp_op load;                 /* hits, from this node's DRAM */
-    struct dp_op store;                /* to the decode buffer */
-    uint32_t load_layers, push_layers; /* arrived; all layers when nothing is to come */
-    bool computing;                    /* in the forward in progress */
-    bool stored;                       /* the store of the last chunk computed is through */
+    struct dp_op load;  /* hits, from this node's DRAM */
+    struct dp_op store; /* to the decode buffer */
+    /* Arrived; all layers when nothing is to come. */
+    uint32_t load_layers, push_layers[MSG_MAX_PUSHES];
+    bool computing; /* in the forward in progress */
+    bool stored;    /* the store of the last chunk computed is through */
 };
 
 enum prefill_engine_state {

@@ -33,11 +33,50 @@ static struct sim_op *sim_op_of(struct sim_dp *sd, const struct dp_op *op)
     return pool_at(&sd->ops, (uint32_t)op->private_words[0]);
 }
 
+/* What the storage NIC leaves of DRAM: all, if whatever it has to do goes past DRAM. */
+static void set_dram_left(struct sim_dp *sd, struct sim_node *node)
+{
+    bool takes = node->n_jobs > node->n_jobs_past_dram;
+    double taken = takes ? storage_server_delivers_Bps(&node->snic) : 0;
+    double left = sd->config.dram_Bps - taken;
+    left = left > 0 ? left : 0;
+    net_set_capacity(&sd->net, &node->dram, left);
+    if (sd->copies) {
+        sd->copies->dram_left(sd->copies->self, &node->dram, left);
+    }
+}
+
+static struct sim_node *storage_node(struct sim_dp *sd, const struct dp_op *op)
+{
+    return &sd->nodes[op->kind == DP_STORAGE_READ ? op->dst.node : op->src.node];
+}
+
+static bool is_past_dram(const struct dp_op *op)
+{
+    return op->kind == DP_STORAGE_READ && op->dst.tier == DP_HBM;
+}
+
+static void count_job(struct sim_dp *sd, const struct dp_op *op, int by)
+{
+    struct sim_node *node = storage_node(sd, op);
+    bool any_past = node->n_jobs_past_dram > 0 || is_past_dram(op);
+    node->n_jobs += (uint32_t)by;
+    node->n_jobs_past_dram += is_past_dram(op) ? (uint32_t)by : 0;
+    if (any_past) {
+        set_dram_left(sd, node);
+    }
+}
+
 static void complete(struct sim_op *so, int status)
 {
     struct sim_dp *sd = so->sd;
     struct dp_op *op = so->op;
     op->done_ns = loop_now_ns(sd->loop);
+    if (op->kind != DP_COPY && !sd->config.free_transfers) {
+        count_job(sd, op, -1);
+        storage_node(sd, op)->past_dram_bytes +=
+            status == 0 && is_past_dram(op) ? (double)dp_op_bytes(op) : 0;
+    }
     pool_put(&sd->ops, so->index);
     dp_backend_done(&sd->dp, op, status);
 }
@@ -188,7 +227,8 @@ static void submit_storage(struct sim_op *so)
 {
     const struct dp_op *op = so->op;
     bool read = op->kind == DP_STORAGE_READ;
-    struct sim_node *node = &so->sd->nodes[read ? op->dst.node : op->src.node];
+    struct sim_node *node = storage_node(so->sd, op);
+    count_job(so->sd, op, 1);
     so->job.started = job_started;
     so->job.done = job_done;
     storage_server_submit(&node->snic, &so->job, read ? 0 : 1, dp_op_bytes(op), op->part_bytes);
@@ -268,17 +308,6 @@ static void sim_cancel(struct dp *dp, struct dp_op *op)
 
 static const struct dp_ops sim_dp_ops = {
     .name = "sim", .submit = sim_submit, .feed = sim_feed, .cancel = sim_cancel};
-
-/* What the storage NIC leaves of DRAM. */
-static void set_dram_left(struct sim_dp *sd, struct sim_node *node)
-{
-    double left = sd->config.dram_Bps - storage_server_delivers_Bps(&node->snic);
-    left = left > 0 ? left : 0;
-    net_set_capacity(&sd->net, &node->dram, left);
-    if (sd->copies) {
-        sd->copies->dram_left(sd->copies->self, &node->dram, left);
-    }
-}
 
 /* Progressive filling: those that ask for less than an equal share of what is left run at line rate,
  * until only others are left. Returns the share of each of these, infinite when there is none. */

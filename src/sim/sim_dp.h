@@ -3,7 +3,9 @@
  * The data path in virtual time: every hop of every op on the link models.
  *
  *   storage read    storage NIC (queue of its own), then in DRAM; DRAM writes take a share of the
- *                   NIC's rate
+ *                   NIC's rate. Into HBM (peer to peer, as GPUDirect Storage does): past DRAM, and
+ *                   free on the GPU's PCIe link, of which a storage NIC's rate spread over the
+ *                   node's GPUs is a small part
  *   storage write   storage NIC; DRAM reads take a share of the NIC's rate
  *   copy            [source DRAM] -> CNIC TX of the source -> CNIC RX of the destination
  *                   -> [destination DRAM]
@@ -58,6 +60,8 @@ struct sim_node {
     struct storage_server snic;
     struct net_resource dram;
     bool at_line_rate; /* while the storage cluster is being shared */
+    uint32_t n_jobs, n_jobs_past_dram; /* of the storage NIC, from submission to the end */
+    double past_dram_bytes;            /* moved by it so far without touching DRAM */
     struct sim_dp *sd;
 };
 

@@ -164,7 +164,7 @@ static const struct {
     unsigned line;
 } bad_decisions[] = {
     {"session,turn\n0,0\n", "prefill_engine", 1},
-    {HEAD "0,0,0,0,sideways\n", "expected prefill or decode", 2},
+    {HEAD "0,0,0,0,sideways\n", "expected prefill, decode, split or kept", 2},
     {HEAD "0,0,0,0,decode\n0,x,0,0,decode\n", "\"x\"", 3},
 };
 

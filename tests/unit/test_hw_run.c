@@ -89,13 +89,18 @@ struct variant {
     bool layerwise;
     enum cluster_path path;
     uint32_t ep_gpus;
+    enum cluster_reuse reuse;
 };
 
 static const struct variant variants[] = {
-    {false, CLUSTER_PREFILL, 1}, /* basic */
-    {true, CLUSTER_PREFILL, 2},
-    {true, CLUSTER_DECODE, 4},
-    {true, CLUSTER_PATH_ROUND_ROBIN, 2},
+    {false, CLUSTER_PREFILL, 1, CLUSTER_REUSE_NONE}, /* basic */
+    {true, CLUSTER_PREFILL, 2, CLUSTER_REUSE_NONE},
+    {true, CLUSTER_DECODE, 4, CLUSTER_REUSE_NONE},
+    {true, CLUSTER_PATH_ROUND_ROBIN, 2, CLUSTER_REUSE_NONE},
+    {true, CLUSTER_SPLIT, 2, CLUSTER_REUSE_NONE},
+    {false, CLUSTER_SPLIT, 1, CLUSTER_REUSE_NONE},
+    {true, CLUSTER_DECODE, 2, CLUSTER_REUSE_HBM},
+    {true, CLUSTER_SPLIT, 1, CLUSTER_REUSE_DRAM},
 };
 
 static void init_cluster(struct run *r, const struct variant *v)
@@ -126,6 +131,7 @@ static void init_cluster(struct run *r, const struct variant *v)
         .layerwise = v->layerwise,
         .scheduler = CLUSTER_ADAPTIVE,
         .path = v->path,
+        .reuse = v->reuse,
         .quota_ns = (uint64_t)timing_attention_ns(&r->timing, 64, 64), /* prompts come in chunks */
         .alpha_tok = 1000,
         .beta_tok = 1000,
@@ -308,7 +314,10 @@ static void check(const struct run *r)
     ck_assert_uint_gt(n->rows_verified, t->hit_tok * r->cluster.kv.n_layers);
     uint64_t chunks = r->prefill[0].n_chunks + r->prefill[1].n_chunks;
     ck_assert_uint_gt(chunks, t->requests); /* some prompts were cut */
-    ck_assert_uint_eq(r->storage.counters.blocks_read, t->hit_tok / r->cluster.kv.block_tok);
+    uint64_t kept_tok = r->decode[0].kept_counts.hit_tok + r->decode[1].kept_counts.hit_tok;
+    ck_assert(kept_tok == 0 || r->cluster.reuse != CLUSTER_REUSE_NONE);
+    ck_assert_uint_eq(r->storage.counters.blocks_read,
+                      (t->hit_tok - kept_tok) / r->cluster.kv.block_tok);
 }
 
 START_TEST(test_run)

@@ -190,9 +190,11 @@ END_TEST
 
 static bool on_decode(struct world *w, enum cluster_path path, uint64_t ticket)
 {
-    const struct policy_request r = {.ticket = ticket};
+    const struct policy_request r = {.ticket = ticket, .hit_tok = 640};
     w->c.path = path;
-    return policy_reads_on_decode(&w->v, &r, 1, 3);
+    struct policy_read read = policy_read(&w->v, &r, 1, 3);
+    ck_assert_uint_eq(read.decode_tok, read.on_decode ? 640 : 0);
+    return read.on_decode;
 }
 
 /* Ties go to the prefill side, which needs one hop less. */
@@ -215,6 +217,111 @@ START_TEST(test_paths)
 }
 END_TEST
 
+static uint32_t split_tok(struct world *w, uint64_t prefill_queue, uint64_t decode_queue,
+                          uint32_t hit_tok)
+{
+    const struct policy_request r = {.hit_tok = hit_tok};
+    w->c.path = CLUSTER_SPLIT;
+    w->c.kv.block_tok = 64;
+    w->nodes[1].read_queue_tok = prefill_queue;
+    w->nodes[3].read_queue_tok = decode_queue;
+    struct policy_read read = policy_read(&w->v, &r, 1, 3);
+    ck_assert(read.on_decode == (read.decode_tok > 0));
+    ck_assert_uint_eq(read.decode_tok % 64, 0);
+    ck_assert_uint_le(read.decode_tok, hit_tok);
+    return read.decode_tok;
+}
+
+/* Both queues end together, to less than two blocks; the prefill side has what is left over. */
+START_TEST(test_split)
+{
+    struct world w;
+    world_init(&w);
+    ck_assert_uint_eq(split_tok(&w, 0, 0, 1280), 640);
+    ck_assert_uint_eq(split_tok(&w, 500, 500, 1280), 640);
+    ck_assert_uint_eq(split_tok(&w, 0, 0, 64), 0);
+    ck_assert_uint_eq(split_tok(&w, 0, 0, 192), 64);
+    ck_assert_uint_eq(split_tok(&w, 0, 0, 0), 0);
+    ck_assert_uint_eq(split_tok(&w, 0, 1280, 1280), 0);
+    ck_assert_uint_eq(split_tok(&w, 0, UINT32_MAX, 1280), 0);
+    ck_assert_uint_eq(split_tok(&w, 1280, 0, 1280), 1280);
+    ck_assert_uint_eq(split_tok(&w, 1ull << 40, 0, 1280), 1280);
+    for (uint32_t prefill = 0; prefill < 2000; prefill += 77) {
+        for (uint32_t decode = 0; decode < 2000; decode += 91) {
+            uint32_t tok = split_tok(&w, prefill, decode, 4096);
+            uint32_t ends[2] = {prefill + 4096 - tok, decode + tok};
+            ck_assert_uint_le(ends[1], ends[0]);
+            ck_assert_uint_lt(ends[0] - ends[1], 2 * 64);
+        }
+    }
+}
+END_TEST
+
+static uint32_t place_kept(const struct world *w, uint32_t first, uint32_t n)
+{
+    const struct policy_request r = {.prompt_tok = 990,
+                                     .gen_tok = 10,
+                                     .blocks = 1,
+                                     .kept_tok = 64,
+                                     .kept_first = first,
+                                     .kept_engines = n};
+    return policy_adaptive.place_decode(&w->v, &r);
+}
+
+/* Phase 1: the keeper's group within 5 % of the mean, the request of 1,000 tokens included, or when
+ * no group has less. */
+START_TEST(test_kept_group)
+{
+    struct world w;
+    world_init(&w);
+    ck_assert_uint_eq(place_kept(&w, 2, 1), 1);
+    w.decode[2].tok = 1;
+    ck_assert_uint_eq(place_kept(&w, 2, 1), 0); /* 1001 > 1.05 * 1001 / 2 */
+    ck_assert_uint_eq(place_kept(&w, 0, 1), 0);
+    w.decode[0].tok = 20000; /* 21000 against 1.05 * (40100 + 1000) / 2 = 21577 */
+    w.decode[2].tok = 20100; /* 21100 */
+    ck_assert_uint_eq(place_kept(&w, 3, 1), 1);
+    w.decode[2].tok = 21200; /* 22200 against 1.05 * 42200 / 2 = 22155 */
+    ck_assert_uint_eq(place_kept(&w, 3, 1), 0);
+    w.decode[2].tok = 20000;
+    w.queued[1] = 1200;
+    ck_assert_uint_eq(place_kept(&w, 2, 2), 0);
+}
+END_TEST
+
+static uint32_t pick_kept(const struct world *w, uint32_t first, uint32_t n, double level)
+{
+    struct policy_group g = policy_decode_group(&w->c, 1);
+    const struct policy_request r = {.prompt_tok = 99,
+                                     .gen_tok = 1,
+                                     .blocks = 50,
+                                     .kept_tok = 64,
+                                     .kept_first = first,
+                                     .kept_engines = n};
+    const struct policy_decode_plan plan = {.level_tok = level};
+    return policy_adaptive.pick_decode(&w->v, &g, &r, &plan);
+}
+
+/* Phase 2: a keeper is taken where the rules allow it, not where they do not. */
+START_TEST(test_kept_engine)
+{
+    struct world w;
+    world_init(&w);
+    w.decode[3].requests = 5;
+    w.decode[3].tok = 500;
+    ck_assert_uint_eq(pick_kept(&w, 3, 1, 600), 3);
+    ck_assert_uint_eq(pick_kept(&w, 3, 1, 599), 2); /* beyond Z, and another is not */
+    ck_assert_uint_eq(pick_kept(&w, 3, 1, 0), 2);   /* all beyond, another has less */
+    w.decode[2].tok = 500;
+    ck_assert_uint_eq(pick_kept(&w, 3, 1, 0), 3);
+    w.decode[3].free_blocks = 49;
+    ck_assert_uint_eq(pick_kept(&w, 3, 1, 600), 2);
+    ck_assert_uint_eq(pick_kept(&w, 1, 1, 600), 2); /* a keeper of another group */
+    w.decode[3].free_blocks = 100;
+    ck_assert_uint_eq(pick_kept(&w, 2, 2, 600), 2); /* both keep it: the fewest requests */
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("policies");
@@ -228,6 +335,9 @@ int main(void)
     tcase_add_test(tc, test_decode_engines);
     tcase_add_test(tc, test_round_robin);
     tcase_add_test(tc, test_paths);
+    tcase_add_test(tc, test_split);
+    tcase_add_test(tc, test_kept_group);
+    tcase_add_test(tc, test_kept_engine);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

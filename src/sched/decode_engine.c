@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "sched/decode_engine.h"
+
+#include "sched/decode_kept.h"
+
+static const struct kv_layout *kv_of(const struct decode_request *r)
+{
+    return &r->owner->node.cluster->kv;
+}
+
+struct dp_place decode_request_place(const struct decode_request *r, enum dp_tier tier)
+{
+    uint64_t slot = tier == DP_DRAM ? r->dram.slot : r->hbm.slot;
+    return (struct dp_place){.node = r->owner->node.id,
+                             .gpu = r->start.decode_gpu,
+                             .tier = (uint16_t)tier,
+                             .offset_bytes = slot * r->owner->node.cluster->span_bytes};
+}
+
+uint32_t decode_request_full_blocks(const struct decode_request *r)
+{
+    return r->start.r.prompt_tok / kv_of(r)->block_tok;
+}
+
+static void tell_client(struct decode_request *r, enum msg_type type)
+{
+    struct msg m = {.type = (uint16_t)type, .u.event = {.request = r->start.r.request}};
+    m.u.event.tok = 1 + r->sequence.steps_done;
+    node_send(&r->owner->node, MSG_CLIENT, &m);
+}
+
+/* The end */
+
+void decode_request_forget_if_over(struct decode_request *r)
+{
+    struct decode_node *dn = r->owner;
+    if (!r->finished || !r->persisted || !r->admitted || r->n_writing > 0) {
+        return;
+    }
+    tell_client(r, MSG_DURABLE);
+    idmap_remove(&dn->by_id, r->start.r.request);
+    pool_put(&dn->requests, r->index);
+}
+
+/* The whole context is there if anything was decoded, save the last block that is not full. */
+static void leave_hbm(struct decode_request *r)
+{
+    struct decode_node *dn = r->owner;
+    struct space *hbm = &dn->hbm[r->start.decode_gpu];
+    uint32_t blocks = (r->start.r.prompt_tok + r->start.r.gen_tok - 1) / kv_of(r)->block_tok;
+    bool keep = dn->node.cluster->reuse == CLUSTER_REUSE_HBM && blocks > 0;
+    space_give(hbm, &r->hbm, r->hbm.amount - (keep && r->hbm.amount > 0 ? blocks : 0));
+    if (r->hbm.amount > 0) {
+        decode_kept_put(r, &r->hbm, blocks * kv_of(r)->block_tok);
+    }
+}
+
+static void give_hbm_if_over(struct decode_request *r)
+{
+    struct decode_node *dn = r->owner;
+    if (!r->finished || r->n_copying > 0) {
+        return;
+    }
+    leave_hbm(r);
+    const struct msg_request *q = &r->start.r;
+    struct msg_fetch *report = &dn->node.report;
+    report->done_tok[r->start.decode_gpu] += q->prompt_tok + q->gen_tok;
+    report->done_requests[r->start.decode_gpu]++;
+    report->done_blocks[r->start.decode_gpu] +=
+        cluster_decode_blocks(dn->node.cluster, q->prompt_tok, q->gen_tok);
+}
+
+void decode_request_prompt_durable(struct decode_request *r)
+{
+    if (r->owner->node.cluster->shared_prefixes) {
+        tell_client(r, MSG_PROMPT_DURABLE);
+    }
+    r->persisted = true;
+}
+
+/* Persisting blocks from HBM */
+
+static void block_written(struct dp_op *op)
+{
+    struct block_write *w = container_of(op, struct block_write, op);
+    struct decode_request *r = w->request;
+    struct decode_node *dn = r->owner;
+    if (!node_op_ok(&dn->node, op, r->start.r.request)) {
+        return;
+    }
+    space_give(&dn->staging, &w->staging, w->staging.amount);
+    bool of_prompt = w->block < decode_request_full_blocks(r);
+    pool_put(&dn->block_writes, w->index);
+    dn->persisted_blocks++;
+    r->n_writing--;
+    if (of_prompt && --r->n_writing_prompt == 0) {
+        decode_request_prompt_durable(r);
+    }
+    decode_request_forget_if_over(r);
+}
+
+static struct dp_place staging_place(const struct block_write *w)
+{
+    const struct cluster *c = w->request->owner->node.cluster;
+    struct dp_place p = decode_request_place(w->request, DP_DRAM);
+    p.offset_bytes = c->staging_offset_bytes + w->staging.slot * kv_full_block_bytes(&c->kv);
+    return p;
+}
+
+static void block_copied(struct dp_op *op)
+{
+    struct block_write *w = container_of(op, struct block_write, op);
+    struct decode_request *r = w->request;
+    if (!node_op_ok(&r->owner->node, op, r->start.r.request)) {
+        return;
+    }
+    struct dp_place staged = staging_place(w);
+    w->op = (struct dp_op){.kind = DP_STORAGE_WRITE,
+                           .traffic_class = DP_CLASS_PERSIST,
+                           .chain.chain_id = r->start.r.session,
+                           .done = block_written};
+    kv_shape_blocks(&w->op, kv_of(r), 0, 1, staged, staged);
+    w->op.chain.first_block = w->block;
+    node_submit(&r->owner->node, &w->op, r->start.r.request);
+    r->n_copying--;
+    give_hbm_if_over(r);
+}
+
+static void staging_granted(struct space_claim *claim)
+{
+    struct block_write *w = container_of(claim, struct block_write, staging);
+    struct decode_request *r = w->request;
+    struct dp_place from = decode_request_place(r, DP_HBM);
+    from.offset_bytes += w->block * kv_full_block_bytes(kv_of(r));
+    w->op =
+        (struct dp_op){.kind = DP_COPY, .traffic_class = DP_CLASS_PERSIST, .done = block_copied};
+    kv_shape_blocks(&w->op, kv_of(r), 0, 1, from, staging_place(w));
+    node_submit(&r->owner->node, &w->op, r->start.r.request);
+}
+
+void decode_engine_persist(struct decode_request *r, uint32_t block)
+{
+    struct decode_node *dn = r->owner;
+    uint32_t index;
+    struct block_write *w = pool_get(&dn->block_writes, &index);
+    w->request = r;
+    w->index = index;
+    w->block = block;
+    w->staging =
+        (struct space_claim){.amount = kv_full_block_bytes(kv_of(r)), .granted = staging_granted};
+    r->n_copying++;
+    r->n_writing++;
+    int rc = space_ask(&dn->staging, &w->staging);
+    if (rc) {
+        node_fault(&dn->node, r->start.r.request, rc, "persist buffer");
+    }
+}
+
+/* Decoding */
+
+static uint32_t steps_total(const struct decode_request *r)
+{
+    return r->start.r.gen_tok - 1;
+}
+
+/* The next step after which something happens: second token, a block is full, last token. */
+static uint32_t next_mark(const struct decode_request *r, uint32_t steps)
+{
+    if (steps == 0) {
+        return 1;
+    }
+    uint32_t block = kv_of(r)->block_tok;
+    uint32_t to_full = block - (r->start.r.prompt_tok + steps) % block;
+    return steps + to_full < steps_total(r) ? steps + to_full : steps_total(r);
+}
+
+void decode_engine_skip(struct decode_request *r)
+{
+    r->finished = true;
+    give_hbm_if_over(r);
+    decode_request_forget_if_over(r);
+}
+
+static void finish(struct decode_request *r)
+{
+    r->finished = true;
+    r->owner->generated_tok += r->sequence.steps_done;
+    tell_client(r, MSG_FINISHED);
+    give_hbm_if_over(r);
+    decode_request_forget_if_over(r);
+}
+
+static void stepped(struct compute_sequence *s)
+{
+    struct decode_request *r = container_of(s, struct decode_request, sequence);
+    if (s->status) {
+        compute_leave(r->owner->node.ports.compute, s);
+        node_fault(&r->owner->node, r->start.r.request, s->status, "decode");
+        return;
+    }
+    uint32_t block = kv_of(r)->block_tok;
+    uint32_t context = r->start.r.prompt_tok + s->steps_done;
+    if (context % block == 0) {
+        decode_engine_persist(r, context / block - 1);
+    }
+    if (s->steps_done == 1) {
+        tell_client(r, MSG_TOKEN);
+    }
+    if (s->steps_done == steps_total(r)) {
+        compute_leave(r->owner->node.ports.compute, s);
+        finish(r);
+    } else {
+        s->notify_at = next_mark(r, s->steps_done);
+    }
+}
+
+void decode_engine_run(struct decode_request *r)
+{
+    struct node *n = &r->owner->node;
+    uint32_t first_decode_engine = (n->id - n->cluster->prefill_nodes) * n->cluster->gpus_per_node;
+    r->sequence = (struct compute_sequence){
+        .engine = first_decode_engine + r->start.decode_gpu,
+        .request = r->start.r.request,
+        .context_tok = r->start.r.prompt_tok,
+        .kv = {r->start.r.session, decode_request_place(r, DP_HBM).offset_bytes},
+        .notify_at = next_mark(r, 0),
+        .notify = stepped};
+    int rc = compute_join(n->ports.compute, &r->sequence);
+    if (rc) {
+        node_fault(n, r->start.r.request, rc, "decode");
+    }
+}
