@@ -34,7 +34,8 @@ struct storage_profile {
     double half_size_bytes;    /* I/O of size s reaches e = efficiency_max * s/(s + half) */
     uint32_t reads_in_service; /* FIFO server of this many reads, processor sharing among them */
     uint32_t writes_in_service;
-    double cluster_Bps; /* aggregate limit of the storage cluster; 0 = none */
+    double cluster_Bps;      /* aggregate limit of the storage cluster; 0 = none */
+    uint64_t capacity_bytes; /* of the storage, for KV; 0 = no limit */
     char source[256];
 };
 

@@ -256,6 +256,9 @@ const struct scenario_key scenario_keys[] = {
     {NUMBER("cluster.storage.cluster_Bps", cluster.storage.cluster_Bps, UNIT_BPS), STORAGE,
      FROM(0, 1e18), USUAL(0, 1e15),
      .doc = "what the storage cluster delivers to all nodes at most; 0 = no limit"},
+    {U64("cluster.storage.capacity_bytes", cluster.storage.capacity_bytes, UNIT_BYTES),
+     .fallback = "0", FROM(0, 0x1p63), USUAL(0, 1e18), .source = "the paper: no eviction",
+     .doc = "room for KV, the least recently used makes place; 0 = no limit"},
     {STRING("cluster.storage.source", cluster.storage.source), STORAGE,
      .doc = "where its numbers come from"},
 

@@ -42,6 +42,7 @@ static void set_memories(const struct scenario *sc, const struct scenario_derive
         (uint64_t)(COMPOSE_PERSIST_BUFFER_SHARE * (double)sc->cluster.dram_buffer_bytes);
     c->persist_buffer_bytes = persist > block ? persist : block;
     c->dram_buffer_bytes = sc->cluster.dram_buffer_bytes - c->persist_buffer_bytes;
+    c->storage_blocks = sc->cluster.storage.capacity_bytes / block;
     c->prefill_hbm_bytes = d->prefill.hbm_kv_bytes;
     c->decode_hbm_blocks = d->decode.hbm_kv_bytes / block;
 }
@@ -86,6 +87,20 @@ static void set_rules(const struct scenario *sc, const struct scenario_derived *
     c->scheduler_cost_ns = units_s_to_ns(s->scheduler_cost_s);
     uint32_t stages = forward_stages(sc, c);
     c->stage_layers = (c->kv.n_layers + stages - 1) / stages;
+}
+
+static int check_storage(const struct scenario *sc, const struct cluster *c, struct err *err)
+{
+    uint64_t bytes = sc->cluster.storage.capacity_bytes, block = kv_full_block_bytes(&c->kv);
+    if (bytes == 0 || bytes >= block) {
+        return 0;
+    }
+    err_at(err, sc->path, 0, 0);
+    err_field(err, "cluster.storage.capacity_bytes");
+    return err_set(
+        err, -EINVAL,
+        "found %llu bytes, expected at least a Full Block, %llu bytes, or 0 for no limit",
+        (unsigned long long)bytes, (unsigned long long)block);
 }
 
 static int check_buffer(const struct scenario *sc, const struct cluster *c, struct err *err)
@@ -140,7 +155,7 @@ int compose_cluster(const struct scenario *sc, struct timing_model *ret_timing,
                .layer_tok_bytes = (uint64_t)per_layer},
         .timing = ret_timing,
     };
-    if (check_buffer(sc, &c, err)) {
+    if (check_buffer(sc, &c, err) || check_storage(sc, &c, err)) {
         return err->code;
     }
     set_memories(sc, &d, &c);
@@ -185,6 +200,21 @@ static int check_turn(const struct cluster *c, uint32_t session, uint32_t turn,
     return 0;
 }
 
+/* What follows agents by their own contexts cannot follow blocks that agents share. */
+static int check_private(const struct cluster *c, const char *trace, struct err *err)
+{
+    bool reuse = c->reuse != CLUSTER_REUSE_NONE;
+    if (!reuse && c->storage_blocks == 0) {
+        return 0;
+    }
+    err_at(err, trace, 0, 0);
+    err_field(err, "%s", reuse ? "system.decode_reuse" : "cluster.storage.capacity_bytes");
+    return err_set(err, -EINVAL,
+                   "found a trace with block ids, expected one without, or %s: it follows the "
+                   "agents' own contexts, not blocks that they share",
+                   reuse ? "\"none\"" : "0");
+}
+
 int compose_workload(struct cluster *cluster, const struct workload *w, const char *trace,
                      struct err *err)
 {
@@ -205,12 +235,8 @@ int compose_workload(struct cluster *cluster, const struct workload *w, const ch
         }
     }
     cluster->span_bytes = kv_room_bytes(&cluster->kv, most_tok);
-    if (cluster->shared_prefixes && cluster->reuse != CLUSTER_REUSE_NONE) {
-        err_at(err, trace, 0, 0);
-        err_field(err, "system.decode_reuse");
-        return err_set(err, -EINVAL,
-                       "found a trace with block ids, expected one without, or \"none\": what a "
-                       "session shares with its own last turn is not known then");
+    if (cluster->shared_prefixes && check_private(cluster, trace, err)) {
+        return err->code;
     }
     /* At most one span per block of the buffer is in use. */
     uint64_t spans = cluster->dram_buffer_bytes / kv_full_block_bytes(&cluster->kv) + 1;

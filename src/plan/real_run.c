@@ -56,6 +56,12 @@ static int check_scenario(const struct scenario *sc, const struct cluster *c, st
         return err_set(err, -EINVAL,
                        "found \"hbm\", expected \"dram\": in a real run storage is read into DRAM");
     }
+    if (c->storage_blocks > 0) {
+        err_field(err, "cluster.storage.capacity_bytes");
+        return err_set(err, -EINVAL,
+                       "found %" PRIu64 ", expected 0: a real run deletes nothing from storage",
+                       sc->cluster.storage.capacity_bytes);
+    }
     if (c->kv.layer_tok_bytes % sizeof(float)) {
         err_field(err, "model.kv_bytes_per_tok_layer");
         return err_set(err, -EINVAL,

@@ -38,6 +38,18 @@ static int check_bytes(const struct simulation *s, struct err *err)
                       (s->client.totals.hit_tok - kept_tok) * per_tok);
 }
 
+/* Of a storage of finite capacity: what was written is there, or was evicted or written over. */
+static int check_stored(const struct stored *st, uint64_t persisted, struct err *err)
+{
+    if (st->capacity_blocks == 0) {
+        return 0;
+    }
+    int rc = equal(err, "blocks that came to storage", st->written, persisted);
+    return rc ? rc
+              : equal(err, "blocks in storage, evicted and overwritten",
+                      st->blocks + st->evicted + st->overwritten, persisted);
+}
+
 static int check_tokens(const struct simulation *s, struct err *err)
 {
     const struct client_totals *t = &s->client.totals;
@@ -54,7 +66,8 @@ static int check_tokens(const struct simulation *s, struct err *err)
     rc = rc ? rc : equal(err, "tokens generated", t->served_gen_tok, t->gen_tok);
     rc = rc ? rc : equal(err, "tokens computed by prefill", computed, t->prompt_tok - t->hit_tok);
     rc = rc ? rc : equal(err, "tokens from decode steps", generated, t->gen_tok - t->requests);
-    return rc ? rc : equal(err, "blocks persisted", persisted, s->recorder.expected_blocks);
+    rc = rc ? rc : equal(err, "blocks persisted", persisted, s->recorder.expected_blocks);
+    return rc ? rc : check_stored(&s->client.stored, persisted, err);
 }
 
 static int check_space(const struct space *sp, const char *what, struct err *err)

@@ -88,6 +88,16 @@ static void add_reuse(const struct simulation *s, struct result *ret)
     }
 }
 
+static void add_eviction(const struct simulation *s, struct result *ret)
+{
+    const struct stored *st = &s->client.stored;
+    uint64_t block = kv_full_block_bytes(&s->cluster.kv);
+    ret->storage_capacity_bytes = st->capacity_blocks * block;
+    ret->evicted_bytes = st->evicted * block;
+    ret->stored_peak_bytes = st->peak_blocks * block;
+    ret->evicted_tok = s->client.totals.evicted_tok;
+}
+
 static double stretch_of(const struct sim_collectives *c)
 {
     return c->alone_ns > 0 ? c->stretched_ns / c->alone_ns : 1;
@@ -101,6 +111,7 @@ void simulation_result(struct simulation *s, struct result *ret)
     ret->events = s->loop.n_fired;
     add_bytes(s, ret);
     add_reuse(s, ret);
+    add_eviction(s, ret);
     ret->prefill_stretch = stretch_of(&s->compute.prefill_collectives);
     ret->decode_stretch = stretch_of(&s->compute.decode_collectives);
 }

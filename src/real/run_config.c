@@ -39,6 +39,7 @@ static const struct flat_field fields[] = {
     U64(cluster.persist_buffer_bytes),
     U64(cluster.prefill_hbm_bytes),
     U64(cluster.decode_hbm_blocks),
+    U64(cluster.storage_blocks),
     U64(cluster.span_bytes),
     U64(cluster.staging_offset_bytes),
     BOOL(cluster.shared_prefixes),

@@ -64,6 +64,9 @@ struct result {
      * they kept, and those of them that had to make room (the counts: simulated runs only). */
     bool reuse;
     uint64_t reused_bytes, kept_contexts, kept_dropped;
+    /* With a storage of finite capacity only (else 0): what was evicted, the most that it held, and the
+     * prompt tokens that missed because of it. */
+    uint64_t storage_capacity_bytes, evicted_bytes, stored_peak_bytes, evicted_tok;
     /* Mean factor by which KV traffic lengthened dispatch and combine; 1 where there is none. */
     double prefill_stretch, decode_stretch;
     enum result_resource bottleneck;

@@ -85,6 +85,17 @@ static void add_reuse(json_t *o, const struct result *r)
     }
 }
 
+static void add_eviction(json_t *o, const struct result *r)
+{
+    if (r->storage_capacity_bytes > 0) {
+        json_object_set_new(
+            o, "eviction",
+            json_pack("{s:o, s:o, s:o, s:o}", "capacity_bytes", integer(r->storage_capacity_bytes),
+                      "evicted_bytes", integer(r->evicted_bytes), "stored_peak_bytes",
+                      integer(r->stored_peak_bytes), "miss_tok", integer(r->evicted_tok)));
+    }
+}
+
 static void add_steady(json_t *o, const struct result *r)
 {
     json_object_set_new(o, "steady",
@@ -124,6 +135,7 @@ static json_t *to_json(const struct result *r)
     add_latencies(o, r);
     add_use(o, r);
     add_reuse(o, r);
+    add_eviction(o, r);
     add_steady(o, r);
     json_object_set_new(o, "slo",
                         json_pack("{s:b, s:f, s:f, s:f, s:f, s:o}", "met", r->slo_met,

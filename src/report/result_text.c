@@ -95,6 +95,13 @@ void result_write_text(const struct result *r, FILE *out)
             "\n  storage: %.5g GB read (%.5g by prefill, %.5g by decode nodes), %.5g GB written\n",
             gb * (double)r->storage_read_bytes, gb * (double)r->pe_path_bytes,
             gb * (double)r->de_path_bytes, gb * (double)r->storage_written_bytes);
+    if (r->storage_capacity_bytes > 0) {
+        fprintf(out,
+                "  storage of %.5g GB: at most %.5g GB used, %.5g GB evicted; %" PRIu64
+                " tokens missed for that\n",
+                gb * (double)r->storage_capacity_bytes, gb * (double)r->stored_peak_bytes,
+                gb * (double)r->evicted_bytes, r->evicted_tok);
+    }
     if (r->reuse) {
         double hits = (double)(r->storage_read_bytes + r->reused_bytes);
         fprintf(out, "  reuse: %.5g GB of hits were still with decode nodes, %.2f %% of all\n",

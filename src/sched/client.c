@@ -10,7 +10,8 @@
 struct client_session {
     uint32_t next_turn;   /* the turn that is to arrive, or has arrived and is not over */
     uint32_t context_tok; /* private context in storage once durable: KV of the turns so far */
-    uint32_t request;     /* of the turn in flight, NONE */
+    struct stored_context stored;       /* what of it is still there */
+    uint32_t request;                   /* of the turn in flight, NONE */
     uint32_t first_child, next_sibling; /* sessions that this one spawns */
     uint32_t next_to_start;             /* while sessions that start together are started */
     uint32_t waiting_on_me,
@@ -122,12 +123,27 @@ static void submit_when_durable(struct client *c, struct client_request *q)
     }
 }
 
+static uint32_t private_hit_tokens(struct client *c, struct client_session *s, uint32_t prompt_tok)
+{
+    uint32_t hit = round_down_to_block(c, s->context_tok, prompt_tok);
+    if (c->stored.capacity_blocks == 0) {
+        return hit;
+    }
+    stored_lease(&s->stored);
+    uint64_t left_tok = (uint64_t)s->stored.blocks * c->cluster->kv.block_tok;
+    if (left_tok >= hit) {
+        return hit;
+    }
+    c->totals.evicted_tok += hit - left_tok;
+    return (uint32_t)left_tok;
+}
+
 static uint32_t hit_tokens(struct client *c, struct client_request *q,
                            const struct workload_turn *wt)
 {
     struct workload_session ws;
     if (!wt->block_ids) {
-        return round_down_to_block(c, c->sessions[q->t.session].context_tok, wt->prompt_tok);
+        return private_hit_tokens(c, &c->sessions[q->t.session], wt->prompt_tok);
     }
     c->workload->ops->session(c->workload, q->t.session, &ws);
     if (index_prompt(c, q, wt, ws.scope)) {
@@ -273,6 +289,8 @@ static void turn_over(struct client *c, struct client_request *q)
     c->in_system--;
     c->observer.turn_over(c->observer.self, &q->t);
     s->context_tok = q->t.prompt_tok + q->t.gen_tok - 1;
+    uint32_t block_tok = c->cluster->kv.block_tok;
+    stored_release(&c->stored, &s->stored, q->t.hit_tok / block_tok, s->context_tok / block_tok);
     s->ready_ns = q->t.last_ns;
     s->next_turn++;
     spawn_children(c, q->t.session, q->t.turn, q->t.last_ns);
@@ -423,6 +441,7 @@ int client_init(struct client *c, const struct cluster *cluster, const struct wo
                          .observer = *observer};
     c->totals.sessions = workload->n_sessions;
     block_trie_init(&c->trie);
+    stored_init(&c->stored, cluster->storage_blocks);
     pool_init(&c->requests, sizeof(struct client_request));
     c->sessions = calloc(workload->n_sessions, sizeof(*c->sessions));
     if (!c->sessions) {
@@ -430,6 +449,7 @@ int client_init(struct client *c, const struct cluster *cluster, const struct wo
     }
     for (uint32_t i = 0; i < workload->n_sessions; i++) {
         struct client_session *s = &c->sessions[i];
+        stored_context_init(&s->stored);
         s->request = s->first_child = s->next_sibling = s->waiting_on_me = s->next_waiting = NONE;
     }
     link_children(c);

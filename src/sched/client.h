@@ -8,6 +8,9 @@
  * before it is written, and which blocks hit depends on the order of arrivals alone, not on how
  * fast the cluster is. Waiting for durability counts as scheduling time of the turn.
  *
+ * With a storage of finite capacity a turn hits what is left of its session's context at its arrival
+ * (sched/stored.h); the rest is computed and written again.
+ *
  * The storage index is a trie of the trace's blocks; a session's private context (no ids in the
  * trace) is a single edge of such a trie and is kept as its length.
  */
@@ -19,6 +22,7 @@
 #include "datapath/block_trie.h"
 #include "sched/cluster.h"
 #include "sched/message.h"
+#include "sched/stored.h"
 #include "sched/workload.h"
 
 /* Everything there is to know of a finished turn; times on the client's clock. */
@@ -44,6 +48,7 @@ struct client_observer {
 struct client_totals {
     uint64_t sessions, requests;
     uint64_t prompt_tok, hit_tok, gen_tok; /* of submitted requests */
+    uint64_t evicted_tok;                  /* of prompts: hits if the storage had no limit */
     uint64_t sessions_over, requests_over;
     uint64_t served_prompt_tok, served_gen_tok; /* as the nodes report them */
 };
@@ -60,7 +65,8 @@ struct client {
     struct client_session *sessions;
     struct pool requests;
     struct block_trie trie;
-    uint32_t next_root; /* next session to arrive by itself */
+    struct stored stored; /* private contexts only */
+    uint32_t next_root;   /* next session to arrive by itself */
     struct loop_timer arrival_timer;
     struct client_totals totals;
     uint64_t in_system; /* requests arrived and not over */

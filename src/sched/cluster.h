@@ -56,6 +56,7 @@ struct cluster {
     uint64_t persist_buffer_bytes;
     uint64_t prefill_hbm_bytes; /* per GPU, for KV of the batch in a forward */
     uint64_t decode_hbm_blocks; /* per GPU */
+    uint64_t storage_blocks;    /* capacity of the storage, see sched/stored.h; 0 = no limit */
     uint64_t span_bytes;        /* address range set apart for one request in a memory */
     /* Where the persist buffer begins, behind all spans of prompts. */
     uint64_t staging_offset_bytes;
