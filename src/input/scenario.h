@@ -18,6 +18,7 @@
 enum scheduler_kind { SCHEDULER_ADAPTIVE, SCHEDULER_ROUND_ROBIN };
 enum path_policy { PATH_SHORTER_QUEUE, PATH_PREFILL, PATH_DECODE, PATH_ROUND_ROBIN, PATH_SPLIT };
 enum decode_buffer { DECODE_BUFFER_DRAM, DECODE_BUFFER_HBM };
+enum hbm_promise { HBM_PROMISE_ASSIGNMENT, HBM_PROMISE_ADMISSION };
 enum decode_reuse { DECODE_REUSE_NONE, DECODE_REUSE_HBM, DECODE_REUSE_DRAM };
 enum fidelity { FIDELITY_AUTO, FIDELITY_LAYER, FIDELITY_PACKET };
 enum fetch_kind { FETCH_AT_FORWARD, FETCH_PERIODIC };
@@ -56,6 +57,7 @@ struct scenario_system {
     enum scheduler_kind scheduler;
     enum path_policy path_policy;
     enum decode_buffer decode_buffer; /* where a decode node gathers a prompt's KV */
+    enum hbm_promise hbm_promise;     /* when decode HBM counts as taken for the scheduler */
     enum decode_reuse decode_reuse;   /* where it keeps a context for the agent's next turn */
     enum fidelity fidelity;
     double quota_s;            /* predicted attention time per forward and GPU */

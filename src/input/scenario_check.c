@@ -138,6 +138,12 @@ static int check_decode(struct scenario_reading *r)
                                   "that no hit may come from a decode node",
                                   reuse->words[s->decode_reuse]);
     }
+    if (s->decode_reuse == DECODE_REUSE_HBM && s->hbm_promise == HBM_PROMISE_ADMISSION) {
+        return scenario_key_error(r, reuse,
+                                  "found \"hbm\", expected \"dram\" or \"none\": "
+                                  "system.hbm_promise is \"admission\", so that requests that hold "
+                                  "kept HBM could wait for each other's");
+    }
     if (s->decode_reuse == DECODE_REUSE_DRAM && s->decode_buffer == DECODE_BUFFER_HBM) {
         return scenario_key_error(
             r, reuse,

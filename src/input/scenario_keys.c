@@ -30,6 +30,7 @@ static const char *const scheduler_words[] = {"adaptive", "round_robin", NULL};
 static const char *const path_words[] = {"shorter_queue", "prefill", "decode",
                                          "round_robin",   "split",   NULL};
 static const char *const decode_buffer_words[] = {"dram", "hbm", NULL};
+static const char *const hbm_promise_words[] = {"assignment", "admission", NULL};
 static const char *const decode_reuse_words[] = {"none", "hbm", "dram", NULL};
 static const char *const fidelity_words[] = {"auto", "layer", "packet", NULL};
 static const char *const transport_words[] = {"tcp", "verbs", NULL};
@@ -283,6 +284,9 @@ const struct scenario_key scenario_keys[] = {
     {ENUM("system.decode_buffer", system.decode_buffer, decode_buffer_words), .fallback = "dram",
      .source = "the paper",
      .doc = "where a decode node gathers a prompt's KV; hbm: in the engine's, held from the start"},
+    {ENUM("system.hbm_promise", system.hbm_promise, hbm_promise_words), .fallback = "assignment",
+     .source = "unpublished; so that no prompt waits for HBM with its prefill done",
+     .doc = "when the scheduler counts decode HBM as taken; admission: when it is"},
     {ENUM("system.decode_reuse", system.decode_reuse, decode_reuse_words), .fallback = "none",
      .source = "the paper",
      .doc =

@@ -29,6 +29,7 @@ static const struct flat_field fields[] = {
     U32(cluster.path),
     U32(cluster.reuse),
     BOOL(cluster.decode_in_hbm),
+    BOOL(cluster.promise_hbm),
     U64(cluster.quota_ns),
     U64(cluster.alpha_tok),
     U64(cluster.beta_tok),

@@ -273,8 +273,8 @@ static void fetch_decode(struct central *s, uint32_t group)
         list_remove(link);
         s->decode_queued_tok[group] -= decode_tok(q);
         q->decode_engine = e;
-        charge(&s->decode[e], &s->decode_accounts[e], decode_tok(q), q->p.blocks,
-               s->cluster->decode_hbm_blocks);
+        charge(&s->decode[e], &s->decode_accounts[e], decode_tok(q),
+               s->cluster->promise_hbm ? q->p.blocks : 0, s->cluster->decode_hbm_blocks);
         start_if_decided(s, q);
     }
 }

@@ -42,6 +42,8 @@ struct cluster {
     /* A prompt's KV is gathered in the HBM of its decode engine, reserved from the start; false: in
      * the decode node's DRAM buffer, and copied into HBM when it is complete. */
     bool decode_in_hbm;
+    /* HBM counts as taken from a request's assignment on; false: once the node has granted it. */
+    bool promise_hbm;
     uint64_t quota_ns;  /* predicted attention time per forward and engine */
     uint64_t alpha_tok; /* read queue of a node up to which its engines are preferred */
     uint64_t beta_tok;  /* unfinished tokens of an engine up to which it gets more */

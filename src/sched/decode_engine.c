@@ -61,13 +61,14 @@ static void give_hbm_if_over(struct decode_request *r)
     if (!r->finished || r->n_copying > 0) {
         return;
     }
-    leave_hbm(r);
     const struct msg_request *q = &r->start.r;
+    const struct cluster *c = dn->node.cluster;
+    uint64_t promised = cluster_decode_blocks(c, q->prompt_tok, q->gen_tok);
     struct msg_fetch *report = &dn->node.report;
     report->done_tok[r->start.decode_gpu] += q->prompt_tok + q->gen_tok;
     report->done_requests[r->start.decode_gpu]++;
-    report->done_blocks[r->start.decode_gpu] +=
-        cluster_decode_blocks(dn->node.cluster, q->prompt_tok, q->gen_tok);
+    report->done_blocks[r->start.decode_gpu] += c->promise_hbm ? promised : r->hbm.amount;
+    leave_hbm(r);
 }
 
 void decode_request_prompt_durable(struct decode_request *r)

@@ -259,8 +259,12 @@ static void admit(struct decode_request *r)
 static void hbm_granted(struct space_claim *claim)
 {
     struct decode_request *r = container_of(claim, struct decode_request, hbm);
+    struct node *n = &r->owner->node;
     if (claim->into) {
         decode_kept_use(r, claim);
+    }
+    if (!n->cluster->promise_hbm) {
+        n->report.done_blocks[r->start.decode_gpu] -= claim->amount;
     }
     if (in_hbm(r)) {
         buffer_granted(r);

@@ -56,7 +56,9 @@ struct msg_fetch {
     uint64_t read_added_tok; /* reads that the scheduler did not know of: kept KV was gone */
     uint64_t done_tok[MSG_MAX_GPUS];
     uint64_t done_requests[MSG_MAX_GPUS];
-    uint64_t done_blocks[MSG_MAX_GPUS]; /* decode nodes: HBM promised to finished requests */
+    /* Decode nodes: HBM promised to finished requests; less what was granted when it is not promised
+     * (modulo 2^64). */
+    uint64_t done_blocks[MSG_MAX_GPUS];
 };
 
 struct msg_start {

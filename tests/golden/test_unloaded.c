@@ -26,7 +26,12 @@ struct world {
     uint32_t n_layers, stage_layers;
     uint64_t layer_tok_bytes;
     uint64_t message_ns, transfer_ns;
-    bool on_decode; /* the decode node reads */
+};
+
+/* Where the hits come from: decode_tok by way of the decode node, which has kept kept_tok of them;
+ * whole blocks. */
+struct sides {
+    uint64_t decode_tok, kept_tok;
 };
 
 static uint64_t to_ns(double s)
@@ -50,7 +55,6 @@ static void world_init(struct world *w, const char *name, const char *const *set
     w->layer_tok_bytes = (uint64_t)w->sc.model.kv_bytes_per_tok_layer;
     w->message_ns = to_ns(sys->message_latency_s);
     w->transfer_ns = to_ns(sys->transfer_latency_s);
-    w->on_decode = sys->dual_path && sys->path_policy == PATH_DECODE;
 }
 
 /* When the scheduler hears of the fetch of a group that includes node as its leader. */
@@ -96,6 +100,75 @@ static void arrive(const struct world *w, uint64_t start_ns, uint64_t tok, bool 
         ret->at_ns[k] = tok == 0 ? start_ns
                                  : asked + moving_ns(bytes, w->sc.cluster.cnic_Bps) +
                                        (pushed ? w->message_ns : 0);
+    }
+}
+
+/* A stream of tok tokens' KV through the prefill GPU's NIC, with the whole of it to itself or half. */
+struct flow {
+    uint64_t start_ns, tok;
+    bool pushed;
+};
+
+static double flow_bytes(const struct world *w, const struct flow *f, uint32_t layers)
+{
+    return (double)(layers * f->tok * w->layer_tok_bytes);
+}
+
+/* When so many bytes of a flow are through that has the NIC to itself from start_ns until both_ns,
+ * half of it until alone_ns, and all again. */
+static uint64_t through_ns(const struct world *w, double bytes, uint64_t start_ns, uint64_t both_ns,
+                           uint64_t alone_ns)
+{
+    double rate = w->sc.cluster.cnic_Bps;
+    double first = rate * 1e-9 * (double)(both_ns - start_ns);
+    double shared = rate * 0.5e-9 * (double)(alone_ns - both_ns);
+    if (bytes <= first) {
+        return start_ns + moving_ns(bytes, rate);
+    }
+    return bytes <= first + shared ? both_ns + moving_ns(bytes - first, rate / 2)
+                                   : alone_ns + moving_ns(bytes - first - shared, rate);
+}
+
+/* Two flows, the first of which starts no later and is still there when the other one starts. */
+static void arrive_both(const struct world *w, const struct flow f[2], struct arrivals ret[2])
+{
+    uint64_t both = f[1].start_ns, alone = UINT64_MAX / 2, end[2];
+    for (int i = 0; i < 2; i++) {
+        end[i] = through_ns(w, flow_bytes(w, &f[i], w->n_layers), f[i].start_ns, both, alone);
+    }
+    ck_assert_uint_gt(end[0], both);
+    alone = end[0] < end[1] ? end[0] : end[1];
+    for (int i = 0; i < 2; i++) {
+        for (uint32_t k = 1; k <= w->n_layers; k++) {
+            ret[i].at_ns[k] = through_ns(w, flow_bytes(w, &f[i], k), f[i].start_ns, both, alone) +
+                              (f[i].pushed ? w->message_ns : 0);
+        }
+    }
+}
+
+/* When each layer is there of a chunk whose loads start at start_ns: hits from the prefill node's
+ * own DRAM, and what the decode node pushes, in two streams if it has kept a part of it. */
+static void arrive_all(const struct world *w, uint64_t start_ns, uint64_t hit_tok,
+                       uint64_t done_tok, const struct sides *s, struct arrivals *ret)
+{
+    struct arrivals a[2];
+    uint64_t own = hit_tok - s->decode_tok, pushed = s->decode_tok + done_tok;
+    uint64_t push_ns = start_ns + w->message_ns + w->transfer_ns;
+    if (own > 0 && pushed > 0) {
+        arrive_both(
+            w, (struct flow[2]){{start_ns + w->transfer_ns, own, false}, {push_ns, pushed, true}},
+            a);
+    } else if (s->kept_tok > 0 && pushed > s->kept_tok) {
+        arrive_both(
+            w,
+            (struct flow[2]){{push_ns, s->kept_tok, true}, {push_ns, pushed - s->kept_tok, true}},
+            a);
+    } else {
+        arrive(w, start_ns, own, false, &a[0]);
+        arrive(w, start_ns, pushed, true, &a[1]);
+    }
+    for (uint32_t k = 1; k <= w->n_layers; k++) {
+        ret->at_ns[k] = a[0].at_ns[k] > a[1].at_ns[k] ? a[0].at_ns[k] : a[1].at_ns[k];
     }
 }
 
@@ -153,24 +226,22 @@ static uint64_t chunk_tok(const struct world *w, uint64_t cached_tok, uint64_t l
 }
 
 /* From "ready" on the prefill node to the end of the last chunk's forward. */
-static uint64_t prefill_end(const struct world *w, const struct row *q, uint64_t ready_ns,
-                            uint32_t *ret_chunks)
+static uint64_t prefill_end(const struct world *w, const struct row *q, const struct sides *sides,
+                            uint64_t ready_ns, uint32_t *ret_chunks)
 {
-    bool loads = !w->on_decode && q->hit_tok > 0; /* hits in the prefill node's own DRAM */
+    uint64_t own_tok = q->hit_tok - sides->decode_tok; /* hits in the prefill node's own DRAM */
     bool two_nodes = w->sc.system.prefill_ep_gpus > w->sc.cluster.gpus_per_node;
     uint64_t done_tok = 0, miss_tok = q->prompt_tok - q->hit_tok, end = 0;
     uint64_t ends[MAX_LAYERS];
     uint32_t n;
     *ret_chunks = 0;
     while (done_tok < miss_tok) {
-        struct arrivals load, push;
+        struct arrivals load;
         uint64_t tok = chunk_tok(w, q->hit_tok + done_tok, miss_tok - done_tok);
         uint64_t start = ready_ns;
-        arrive(w, start, loads ? q->hit_tok : 0, false, &load);
-        arrive(w, start, done_tok + (loads ? 0 : q->hit_tok), true, &push);
-        for (uint32_t k = 1; k <= w->n_layers; k++) {
-            load.at_ns[k] = load.at_ns[k] > push.at_ns[k] ? load.at_ns[k] : push.at_ns[k];
-        }
+        /* Hits read here and earlier chunks: no test has both. */
+        ck_assert(own_tok == 0 || done_tok == 0);
+        arrive_all(w, start, q->hit_tok, done_tok, sides, &load);
         if (!w->sc.system.layerwise) {
             start = load.at_ns[w->n_layers];
         }
@@ -178,7 +249,7 @@ static uint64_t prefill_end(const struct world *w, const struct row *q, uint64_t
         start = start > elsewhere ? start : elsewhere;
         end = forward_ends(w, start, q->hit_tok + done_tok, tok, &load, ends, &n);
         /* The chunk after it waits for its KV in the decode buffer. */
-        uint64_t stored_tok = tok + (loads && done_tok == 0 ? q->hit_tok : 0);
+        uint64_t stored_tok = tok + (done_tok == 0 ? own_tok : 0);
         if (w->sc.system.layerwise) {
             ready_ns = stored_ns(w, stored_tok, ends, n);
         } else {
@@ -192,18 +263,41 @@ static uint64_t prefill_end(const struct world *w, const struct row *q, uint64_t
     return end;
 }
 
-static void check_row(const struct world *w, const struct row *q, uint32_t least_chunks)
+/* The sides of a turn's hits, by the rules; nothing is queued. before: its session's last turn. */
+static struct sides sides_of(const struct world *w, const struct row *q, const struct row *before)
 {
+    const struct scenario_system *sys = &w->sc.system;
+    uint64_t block = sys->block_tok;
+    struct sides s = {0};
+    if (sys->decode_reuse != DECODE_REUSE_NONE && before) {
+        uint64_t there = sys->decode_reuse == DECODE_REUSE_HBM ? q->hit_tok : before->prompt_tok;
+        s.kept_tok = there / block * block;
+        s.decode_tok = q->hit_tok;
+    } else if (sys->path_policy == PATH_SPLIT) {
+        s.decode_tok = q->hit_tok / 2 / block * block;
+    } else if (sys->dual_path && sys->path_policy == PATH_DECODE) {
+        s.decode_tok = q->hit_tok;
+    }
+    return s;
+}
+
+static void check_row(const struct world *w, const struct row *q, const struct row *before,
+                      uint32_t least_chunks)
+{
+    const struct sides sides = sides_of(w, q, before);
     uint64_t heard = q->arrival_ns + w->message_ns;
     uint64_t prefill_fetch = next_fetch(w, 0, heard);
     uint64_t decode_fetch = next_fetch(w, w->sc.cluster.prefill_nodes, heard);
     uint64_t decided = prefill_fetch > decode_fetch ? prefill_fetch : decode_fetch;
     uint64_t sched = decided - heard + to_ns(w->sc.system.scheduler_cost_s);
-    uint64_t read = q->hit_tok ? storage_ns(w, q->hit_tok) : 0;
+    /* Both sides read at once. */
+    uint64_t here = storage_ns(w, q->hit_tok - sides.decode_tok);
+    uint64_t there = storage_ns(w, sides.decode_tok - sides.kept_tok);
+    uint64_t read = here > there ? here : there;
     /* start to the decode node, "ready" from there to the prefill node */
     uint64_t ready = heard + sched + w->message_ns + read + w->message_ns;
     uint32_t n_chunks;
-    uint64_t first = prefill_end(w, q, ready, &n_chunks) + w->message_ns;
+    uint64_t first = prefill_end(w, q, &sides, ready, &n_chunks) + w->message_ns;
     ck_assert_uint_eq(q->sched_ns, sched);
     ck_assert_uint_eq(q->alloc_ns, 0);
     ck_assert_uint_eq(q->read_ns, read);
@@ -272,8 +366,8 @@ static void check_session(const char *name, const char *const *sets, unsigned fi
     ck_assert_uint_eq(rows[0].hit_tok, 0);
     ck_assert_uint_eq(rows[1].arrival_ns, rows[0].last_ns + DELAY_NS);
     ck_assert_uint_eq(rows[1].hit_tok, (first_tok + gen_tok - 1) / 64 * 64);
-    check_row(&w, &rows[0], least_chunks);
-    check_row(&w, &rows[1], 1);
+    check_row(&w, &rows[0], NULL, least_chunks);
+    check_row(&w, &rows[1], &rows[0], 1);
 }
 
 static const char prefill_side[] = "system.path_policy=prefill";
@@ -326,6 +420,49 @@ START_TEST(test_two_nodes)
 }
 END_TEST
 
+static const char split[] = "system.path_policy=split";
+
+/* Each side reads half: half the time, and the two halves share the prefill GPU's NIC. */
+START_TEST(test_split)
+{
+    check_session("quickstart", SETS(split), 3000, 3500, 10, 1);
+    check_session("quickstart", SETS(split, by_layer), 3000, 3500, 10, 1);
+    check_session("quickstart", SETS(split), 64, 200, 1, 1); /* one block cannot be split */
+    check_session("quickstart", SETS(split), 128, 200, 1, 1);
+    check_session("quickstart", SETS(split, "system.layerwise=false"), 9000, 9500, 3, 1);
+    check_session("quickstart", SETS(split, "cluster.cnic_Bps=5GB/s"), 20000, 20100, 2, 1);
+    check_session("ds660b-2p4d", SETS(split), 4000, 5000, 10, 1);
+}
+END_TEST
+
+/* Into HBM and out of it the same NICs are passed: the time to the first token stays. */
+START_TEST(test_decode_in_hbm)
+{
+    static const char in_hbm[] = "system.decode_buffer=hbm";
+    check_session("quickstart", SETS(in_hbm, decode_side), 3000, 3500, 10, 1);
+    check_session("quickstart", SETS(in_hbm, prefill_side, by_layer), 3000, 3500, 10, 1);
+    check_session("quickstart", SETS(in_hbm, split), 3000, 3500, 1, 1);
+    check_session("quickstart", SETS(in_hbm, decode_side, "system.quota_s=10ms"), 16000, 16100, 5,
+                  4);
+    check_session("ds660b-2p4d", SETS(in_hbm, decode_side), 4000, 5000, 10, 1);
+}
+END_TEST
+
+/* What is kept is not read; in DRAM what was generated is not kept. */
+START_TEST(test_kept)
+{
+    static const char hbm[] = "system.decode_reuse=hbm", dram[] = "system.decode_reuse=dram";
+    check_session("quickstart", SETS(hbm), 3000, 3500, 10, 1);
+    check_session("quickstart", SETS(hbm, by_layer, "cluster.cnic_Bps=1GB/s"), 20000, 20100, 2, 1);
+    check_session("quickstart", SETS(hbm, "system.decode_buffer=hbm"), 3000, 3500, 10, 1);
+    check_session("quickstart", SETS(hbm, split), 3000, 3500, 300, 1);
+    check_session("quickstart", SETS(dram), 3000, 3500, 10, 1);
+    check_session("quickstart", SETS(dram, by_layer), 3000, 3500, 300, 1);
+    check_session("ds660b-2p4d", SETS(hbm), 4000, 5000, 10, 1);
+    check_session("ds660b-2p4d", SETS(dram), 4000, 5000, 200, 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("unloaded");
@@ -336,6 +473,9 @@ int main(void)
     tcase_add_test(tc, test_not_layerwise);
     tcase_add_test(tc, test_chunks);
     tcase_add_test(tc, test_two_nodes);
+    tcase_add_test(tc, test_split);
+    tcase_add_test(tc, test_decode_in_hbm);
+    tcase_add_test(tc, test_kept);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

@@ -141,6 +141,25 @@ END_TEST
 
 /* Room */
 
+struct idle_claims {
+    struct space_claim *idle[2];
+    int n, asked;
+};
+
+static bool reclaim(struct space *s, struct space_claim *claim)
+{
+    struct idle_claims *c = s->owner;
+    (void)claim;
+    c->asked++;
+    if (c->n == 0) {
+        return false;
+    }
+    struct space_claim *victim = c->idle[--c->n];
+    space_set_idle(s, victim->amount, false);
+    space_give(s, victim, victim->amount);
+    return true;
+}
+
 struct test_claim {
     struct space_claim claim;
     int *clock, granted_at;
@@ -151,6 +170,58 @@ static void granted(struct space_claim *c)
     struct test_claim *t = container_of(c, struct test_claim, claim);
     t->granted_at = ++*t->clock;
 }
+
+/* Idle room is nobody's use of capacity, and goes to whoever waits: no more than needed, and only
+ * when the head of the queue does not fit otherwise. A claim may grow another one. */
+START_TEST(test_idle_space)
+{
+    struct virtual_driver d;
+    struct loop l;
+    struct space s;
+    int clock = 0;
+    struct test_claim c[4];
+    static const uint64_t amounts[4] = {40, 30, 20, 35};
+    virtual_driver_init(&d, NULL, NULL, NULL);
+    ck_assert_int_eq(loop_init(&l, &d.driver, 0), 0);
+    space_init(&s, &l, 100);
+    struct idle_claims idle = {.n = 0};
+    s.reclaim = reclaim;
+    s.owner = &idle;
+    for (int i = 0; i < 4; i++) {
+        c[i] = (struct test_claim){.claim = {.amount = amounts[i], .granted = granted},
+                                   .clock = &clock};
+    }
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(space_ask(&s, &c[i].claim), 0);
+    }
+    loop_run(&l);
+    ck_assert_uint_eq(s.used, 90);
+    ck_assert_int_eq(space_ask(&s, &c[3].claim), 0);
+    loop_run(&l);
+    ck_assert_int_eq(idle.asked, 0); /* none is idle */
+    for (int i = 0; i < 2; i++) {
+        idle.idle[idle.n++] = &c[i].claim;
+        space_set_idle(&s, c[i].claim.amount, true);
+    }
+    ck_assert_uint_eq(s.idle, 70);
+    loop_run(&l);
+    ck_assert_int_eq(c[3].granted_at, 4); /* the 30 of the last one are enough */
+    ck_assert_int_eq(idle.n, 1);
+    ck_assert_uint_eq(s.idle, 40);
+    ck_assert_uint_eq(s.used, 95);
+    ck_assert_uint_eq(c[3].claim.slot, 1);
+    c[1].claim = (struct space_claim){.amount = 45, .granted = granted, .into = &c[2].claim};
+    ck_assert_int_eq(space_ask(&s, &c[1].claim), 0);
+    loop_run(&l);
+    ck_assert_uint_eq(c[2].claim.amount, 65);
+    ck_assert_uint_eq(c[1].claim.amount, 0);
+    ck_assert_uint_eq(s.used, 100);
+    ck_assert_uint_eq(s.idle, 0);
+    ck_assert_uint_eq(s.taken_total - s.given_total, s.used);
+    space_done(&s);
+    loop_done(&l);
+}
+END_TEST
 
 START_TEST(test_space)
 {
@@ -257,6 +328,7 @@ int main(void)
     tcase_add_test(tc, test_hist);
     tcase_add_test(tc, test_hist_ends);
     tcase_add_test(tc, test_space);
+    tcase_add_test(tc, test_idle_space);
     tcase_add_test(tc, test_kv_layers);
     tcase_add_test(tc, test_kv_blocks);
     suite_add_tcase(suite, tc);

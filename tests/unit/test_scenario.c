@@ -129,6 +129,23 @@ START_TEST(explicit_keys_win_over_the_preset)
 }
 END_TEST
 
+START_TEST(decode_options_must_agree)
+{
+    static const char reuse[] = "system.decode_reuse=dram";
+    parse_ok(MINIMAL, reuse, "system.path_policy=split");
+    ck_assert_int_eq(sc.system.decode_reuse, DECODE_REUSE_DRAM);
+    ck_assert_int_eq(sc.system.path_policy, PATH_SPLIT);
+    parse_ok(MINIMAL, "system.decode_reuse=hbm", "system.decode_buffer=hbm");
+    ck_assert_int_eq(parse_text(MINIMAL, reuse, "system.decode_buffer=hbm"), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(message, "--set: system.decode_reuse: found \"dram\""));
+    ck_assert_int_eq(parse_text(MINIMAL, "system.decode_reuse=hbm", "system.hbm_promise=admission"),
+                     -EINVAL);
+    ck_assert_ptr_nonnull(strstr(message, "--set: system.decode_reuse: found \"hbm\""));
+    ck_assert_int_eq(parse_text(MINIMAL, reuse, "system.preset=basic"), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(message, "system.dual_path is false"));
+}
+END_TEST
+
 /* A value that differs from the resolved one and keeps the scenario valid, for any row. */
 static void other_value(const struct scenario_key *k, char *buf, size_t size)
 {
@@ -504,6 +521,7 @@ int main(void)
     tcase_add_test(t, table_is_complete);
     tcase_add_test(t, presets_set_the_switches);
     tcase_add_test(t, explicit_keys_win_over_the_preset);
+    tcase_add_test(t, decode_options_must_agree);
     tcase_add_test(t, every_key_can_be_set);
     tcase_add_test(t, automatic_context_limit);
     tcase_add_test(t, later_sets_win_and_groups_start_over);

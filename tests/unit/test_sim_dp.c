@@ -276,6 +276,29 @@ START_TEST(storage_dma_comes_out_of_dram)
 }
 END_TEST
 
+/* Into HBM: the same time, and nothing of DRAM; beside a read into DRAM, that one's share again. */
+START_TEST(storage_into_hbm_goes_past_dram)
+{
+    struct sim_dp_config c = base_config();
+    c.dram_Bps = 60 * GB;
+    struct dp_op read, other, copy;
+    start(&c);
+    submit(&read, DP_STORAGE_READ, place(0, 0, DP_HBM), place(0, 0, DP_HBM), 1000000, 400, 1);
+    submit(&copy, DP_COPY, place(0, 0, DP_DRAM), place(0, 0, DP_HBM), 700000000, 1, 1);
+    finish();
+    assert_took(&read, 0.01);
+    assert_took(&copy, 0.7 / 50);
+    start(&c);
+    submit(&read, DP_STORAGE_READ, place(0, 0, DP_HBM), place(0, 0, DP_HBM), 1000000, 200, 1);
+    storage_op(&other, DP_STORAGE_READ, 0, 1000000, 100);
+    submit(&copy, DP_COPY, place(0, 0, DP_DRAM), place(0, 0, DP_HBM), 700000000, 1, 1);
+    finish();
+    assert_took(&other, 0.005); /* two at 20 GB/s each, then one at 40 */
+    assert_took(&read, 0.0075);
+    assert_took(&copy, 0.005 + 0.6 / 50); /* 20 GB/s of DRAM while the other one is read */
+}
+END_TEST
+
 /* Submission: a V3.2 request of 32.7K tokens in blocks of 64, 511 x 61 layer blocks of 42 KB. */
 
 #define BLOCKS      511u
@@ -456,6 +479,7 @@ int main(void)
     tcase_add_test(t, limit_of_the_storage_cluster_is_shared_max_min_fairly);
     tcase_add_test(t, latency_is_lognormal);
     tcase_add_test(t, storage_dma_comes_out_of_dram);
+    tcase_add_test(t, storage_into_hbm_goes_past_dram);
     tcase_add_test(t, submission_costs);
     tcase_add_test(t, requests_of_one_thread_wait_for_each_other);
     tcase_add_test(t, parts_fed_later_are_submitted_later);
