@@ -28,7 +28,8 @@ static void read_node(const struct simulation *s, uint32_t node, struct metrics_
     m->used_s[prefill ? RESULT_PE_SNIC : RESULT_DE_SNIC] +=
         storage_server_used_ns(&n->snic) * 1e-9 / n_nodes;
     m->used_s[prefill ? RESULT_PE_DRAM : RESULT_DE_DRAM] +=
-        (n->dram.moved_bytes + snic_bytes - n->past_dram_bytes) / (s->scenario->cluster.dram_Bps * n_nodes);
+        (n->dram.moved_bytes + snic_bytes - n->past_dram_bytes) /
+        (s->scenario->cluster.dram_Bps * n_nodes);
     if (s->dp.config.cluster_Bps > 0) {
         m->used_s[RESULT_STORAGE_CLUSTER] += snic_bytes / s->dp.config.cluster_Bps;
     }

@@ -9,8 +9,9 @@
  *          What has been generated since is read from storage.
  *
  * What is kept is idle room (datapath/space.h): whoever waits for room gets it, from the least
- * recently kept on. It is all durable, so nothing is lost. The scheduler is told of what is kept and
- * dropped, and whose turn is to use it; a turn that comes for KV just dropped reads all from storage.
+ * recently kept on. A turn comes when all before it is durable, so nothing is lost with it. The
+ * scheduler is told of what is kept and what is dropped, and says which turns are to use it; one that
+ * comes for KV just dropped reads all from storage.
  */
 #ifndef DUALPATH_SCHED_DECODE_KEPT_H
 #define DUALPATH_SCHED_DECODE_KEPT_H
@@ -23,9 +24,8 @@ struct decode_kept {
     uint16_t gpu;
     struct space_claim claim;
     uint64_t idle_amount; /* 0: in use by request */
-    struct decode_request
-        *request; /* its session's next turn, from its start until it is granted the
-                                       rest of the room it needs; NULL */
+    /* Its session's next turn, from its start until it is granted the rest of its room; NULL. */
+    struct decode_request *request;
     struct list lru;
 };
 
@@ -48,11 +48,5 @@ void decode_kept_use(struct decode_request *r, struct space_claim *claim);
 
 /* r has no use for r->kept any more. */
 void decode_kept_give(struct decode_request *r);
-
-/* Room that is held idle, for the checks at the end: bytes of DRAM, or blocks of a GPU's HBM. */
-static inline uint64_t decode_kept_dram_bytes(const struct decode_node *dn)
-{
-    return dn->dram.idle;
-}
 
 #endif

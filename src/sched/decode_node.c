@@ -41,12 +41,11 @@ static void ask_room(struct decode_request *r, struct space *space, struct space
                      uint64_t amount, const char *what)
 {
     uint64_t held = claim->into ? claim->into->amount : 0;
-    claim->amount = amount - held;
     if (amount <= held) {
-        claim->amount = 0;
         claim->granted(claim);
         return;
     }
+    claim->amount = amount - held;
     int rc = space_ask(space, claim);
     if (rc) {
         node_fault(&r->owner->node, r->start.r.request, rc, what);
@@ -89,6 +88,7 @@ static void on_push(struct decode_request *r, const struct msg_push *m)
                            .gpu = r->start.prefill_gpu,
                            .tier = DP_HBM,
                            .offset_bytes = m->gpu_offset_bytes};
+    assert(m->stream < MSG_MAX_PUSHES);
     struct decode_push *p = &r->pushes[m->stream];
     p->request = r;
     p->every = m->notify_every;
@@ -167,8 +167,8 @@ static uint64_t unpersisted_bytes(const struct decode_request *r)
     return r->persisted ? 0 : new_prompt_blocks(r) * kv_full_block_bytes(kv_of(r));
 }
 
-/* So many bytes in DRAM are needed no more; kept for the next turn they are when that is true of all
- * (and of the last block that is not full nothing is). */
+/* So many bytes in DRAM are needed no more. For the next turn the full blocks are kept, as soon as
+ * none of them is needed any more. */
 static void leave_dram(struct decode_request *r, uint64_t bytes)
 {
     struct decode_node *dn = r->owner;

@@ -134,7 +134,7 @@ static void load_done(struct dp_op *op)
 
 void prefill_engine_pushed(struct prefill_request *r, uint32_t stream, uint32_t layers)
 {
-    assert(r && r->computing && layers >= r->push_layers[stream]);
+    assert(r && stream < MSG_MAX_PUSHES && r->computing && layers >= r->push_layers[stream]);
     r->push_layers[stream] = layers;
     loads_advanced(r->engine);
 }

@@ -59,7 +59,7 @@ struct sim_copies {
 struct sim_node {
     struct storage_server snic;
     struct net_resource dram;
-    bool at_line_rate; /* while the storage cluster is being shared */
+    bool at_line_rate;                 /* while the storage cluster is being shared */
     uint32_t n_jobs, n_jobs_past_dram; /* of the storage NIC, from submission to the end */
     double past_dram_bytes;            /* moved by it so far without touching DRAM */
     struct sim_dp *sd;

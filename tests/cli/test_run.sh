@@ -61,6 +61,10 @@ refuse quickstart --set workload.trace=traces/cases/04_length_exceeds_blocks.moo
 refuse scenarios/gpus/h800.json
 refuse /dev/zero
 refuse quickstart --series "$tmp/../$(basename "$tmp")/rows"
+refuse scenarios/quickstart.json --set cluster.storage.capacity_bytes=1MB
+refuse quickstart --set system.preset=basic --set system.decode_reuse=hbm
+refuse weka-sessions --set system.decode_reuse=hbm
+refuse weka-sessions --set cluster.storage.capacity_bytes=1TB
 refuse quickstart --explain
 refuse quickstart --seed -1
 refuse quickstart --format yaml

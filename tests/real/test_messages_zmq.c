@@ -409,7 +409,7 @@ START_TEST(another_version_is_refused_on_both_sides)
     stranger_say(&s, MSG_VERSION + 1, WIRE_HELLO, MSG_NODE(1));
     ck_assert(run_until(hub_lost_one, 5 * NS_PER_S));
     ck_assert_uint_eq(w.hub_ear.lost_peer, 1);
-    ck_assert_str_eq(w.hub_ear.why, "speaks version 2 of the messages, this program version 1");
+    ck_assert_str_eq(w.hub_ear.why, "speaks version 3 of the messages, this program version 2");
     uint8_t frame[256];
     run_until(NULL, 50 * NS_PER_MS);
     ck_assert_int_gt(zmq_recv(s.socket, frame, sizeof(frame), ZMQ_DONTWAIT), WIRE_HEAD_BYTES);
