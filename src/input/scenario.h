@@ -43,6 +43,7 @@ struct scenario_cluster {
     double snic_Bps;            /* line rate of one node's storage NIC */
     double dram_Bps;            /* half-duplex: reads + writes */
     uint64_t dram_buffer_bytes; /* KV staging buffer per node */
+    uint64_t dram_cache_bytes;  /* per node, beside the buffer: cache of KV blocks; 0 = none */
     uint64_t hbm_bytes;         /* per GPU; written as 0 = the GPU profile's */
     struct storage_profile storage;
 };

@@ -253,6 +253,19 @@ static int check_weights(struct scenario_reading *r, const char *ep_path, const 
         hbm, reserve, what, weights, advice);
 }
 
+/* Packets are simulated for copies of engines only. */
+static int check_cache(struct scenario_reading *r)
+{
+    const struct scenario *sc = &r->sc;
+    if (sc->cluster.dram_cache_bytes > 0 && sc->system.fidelity == FIDELITY_PACKET) {
+        return scenario_key_error(r, scenario_key_find("cluster.dram_cache_bytes"),
+                                  "found %llu, expected 0 with system.fidelity \"packet\"; take "
+                                  "\"layer\" or \"auto\"",
+                                  (unsigned long long)sc->cluster.dram_cache_bytes);
+    }
+    return 0;
+}
+
 int scenario_check(struct scenario_reading *r)
 {
     const struct scenario *sc = &r->sc;
@@ -260,6 +273,7 @@ int scenario_check(struct scenario_reading *r)
     ret = ret < 0 ? ret : check_arrival(r);
     ret = ret < 0 ? ret : check_trace(r);
     ret = ret < 0 ? ret : check_card(r);
+    ret = ret < 0 ? ret : check_cache(r);
     ret = ret < 0 ? ret
                   : check_ep(r, "system.prefill_ep_gpus", sc->system.prefill_ep_gpus,
                              sc->cluster.prefill_nodes);

@@ -229,6 +229,11 @@ const struct scenario_key scenario_keys[] = {
      FROM(1, 1e16), USUAL(1e9, 1e14),
      .source = "the paper's buffer for the DeepSeek models (320 GB for Qwen)",
      .doc = "KV staging buffer of a node"},
+    {U64("cluster.dram_cache_bytes", cluster.dram_cache_bytes, UNIT_BYTES), .fallback = "0",
+     FROM(0, 1e16), USUAL(0, 1e14),
+     .source = "the paper's systems read from storage; only its SGL(MC) has a pool, of 1.5 TB a node",
+     .doc = "DRAM of a node, beside the staging buffer, for a cache of KV blocks in front of "
+            "storage; 0 = none"},
     {U64("cluster.hbm_bytes", cluster.hbm_bytes, UNIT_BYTES), .fallback = "0", FROM(0, 1e15),
      USUAL(8e9, 4e12), .source = "the GPU profile", .doc = "HBM per GPU; 0 = the GPU profile's"},
     {.path = "cluster.storage.base",

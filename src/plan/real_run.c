@@ -51,6 +51,12 @@ static int check_scenario(const struct scenario *sc, const struct cluster *c, st
         err_field(err, "system.free_transfers");
         return err_set(err, -EINVAL, "found true, but real transfers take time");
     }
+    if (sc->cluster.dram_cache_bytes > 0) {
+        err_field(err, "cluster.dram_cache_bytes");
+        return err_set(err, -EINVAL,
+                       "found %" PRIu64 ", expected 0: real runs read from storage alone",
+                       sc->cluster.dram_cache_bytes);
+    }
     if (c->kv.layer_tok_bytes % sizeof(float)) {
         err_field(err, "model.kv_bytes_per_tok_layer");
         return err_set(err, -EINVAL,

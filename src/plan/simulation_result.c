@@ -73,6 +73,24 @@ static void add_bytes(const struct simulation *s, struct result *ret)
     ret->storage_read_bytes = ret->pe_path_bytes + ret->de_path_bytes;
 }
 
+static void add_dram_cache(const struct simulation *s, struct result_dram_cache *ret)
+{
+    const struct dram_tier *t = &s->tier;
+    uint64_t block = t->config.block_bytes;
+    *ret = (struct result_dram_cache){
+        .used = true,
+        .capacity_bytes = t->node_blocks * block * cluster_nodes(&s->cluster),
+        .peak_bytes = t->peak_blocks * block,
+        .local_bytes = t->read_bytes[DRAM_TIER_LOCAL],
+        .remote_bytes = t->read_bytes[DRAM_TIER_REMOTE],
+        .storage_bytes = t->read_bytes[DRAM_TIER_STORAGE],
+        .added_blocks = t->added_blocks,
+        .evicted_blocks = t->evicted_blocks,
+    };
+    uint64_t found = ret->local_bytes + ret->remote_bytes, all = found + ret->storage_bytes;
+    ret->hit_ratio = all ? (double)found / (double)all : 0;
+}
+
 static double stretch_of(const struct sim_collectives *c)
 {
     return c->alone_ns > 0 ? c->stretched_ns / c->alone_ns : 1;
@@ -85,6 +103,9 @@ void simulation_result(struct simulation *s, struct result *ret)
     recorder_result(&s->recorder, "sim", info.trace->sha256, ret);
     ret->events = s->loop.n_fired;
     add_bytes(s, ret);
+    if (s->dp.tier) {
+        add_dram_cache(s, &ret->dram_cache);
+    }
     ret->prefill_stretch = stretch_of(&s->compute.prefill_collectives);
     ret->decode_stretch = stretch_of(&s->compute.decode_collectives);
 }

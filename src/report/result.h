@@ -41,6 +41,15 @@ struct result_distribution {
     double mean, p50, p90, p99, max;
 };
 
+/* The cache of KV blocks in the nodes' DRAM (cluster.dram_cache_bytes). */
+struct result_dram_cache {
+    bool used;                                       /* false: there is none */
+    uint64_t capacity_bytes, peak_bytes;             /* of all nodes; most that was held */
+    uint64_t local_bytes, remote_bytes, storage_bytes; /* of hit KV, by where it was found */
+    uint64_t added_blocks, evicted_blocks;
+    double hit_ratio; /* (local + remote) / all three: of what reads asked for */
+};
+
 struct result {
     double jct_s;
     uint64_t agents, requests;
@@ -53,6 +62,7 @@ struct result {
     double utilization[RESULT_N_RESOURCES];     /* over the steady part */
     double utilization_run[RESULT_N_RESOURCES]; /* over the whole run */
     uint64_t storage_read_bytes, storage_written_bytes, pe_path_bytes, de_path_bytes;
+    struct result_dram_cache dram_cache;
     /* Mean factor by which KV traffic lengthened dispatch and combine; 1 where there is none. */
     double prefill_stretch, decode_stretch;
     enum result_resource bottleneck;

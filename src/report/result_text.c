@@ -47,6 +47,21 @@ static void write_use(const struct result *r, FILE *out)
     }
 }
 
+static void write_dram_cache(const struct result_dram_cache *c, FILE *out)
+{
+    double gb = 1e-9;
+    if (!c->used) {
+        return;
+    }
+    fprintf(out,
+            "  DRAM cache of %.5g GB: %.2f %% of the bytes of hits found in it (%.5g GB at the "
+            "reading node, %.5g GB at others; storage %.5g GB)\n    at most %.5g GB held, %" PRIu64
+            " blocks added, %" PRIu64 " evicted\n",
+            gb * (double)c->capacity_bytes, 100 * c->hit_ratio, gb * (double)c->local_bytes,
+            gb * (double)c->remote_bytes, gb * (double)c->storage_bytes,
+            gb * (double)c->peak_bytes, c->added_blocks, c->evicted_blocks);
+}
+
 void result_write_text(const struct result *r, FILE *out)
 {
     if (r->unstable) {
@@ -72,6 +87,7 @@ void result_write_text(const struct result *r, FILE *out)
             "\n  storage: %.5g GB read (%.5g by prefill, %.5g by decode nodes), %.5g GB written\n",
             gb * (double)r->storage_read_bytes, gb * (double)r->pe_path_bytes,
             gb * (double)r->de_path_bytes, gb * (double)r->storage_written_bytes);
+    write_dram_cache(&r->dram_cache, out);
     fprintf(out,
             "  SLO %s: mean TTFT %.4g (limit %.4g) s, mean TPOT %.4g (limit %.4g) ms; within the "
             "limits: TTFT %.2f %%, TPOT %.2f %% of the requests\n",

@@ -29,6 +29,11 @@ static struct dp_place place(const struct decode_request *r, enum dp_tier tier)
                              .offset_bytes = slot * r->owner->node.cluster->span_bytes};
 }
 
+static struct dp_chain chain_of(const struct decode_request *r)
+{
+    return (struct dp_chain){.chain_id = r->start.r.session, .turn = r->start.r.turn};
+}
+
 static uint64_t now_ns(const struct decode_request *r)
 {
     return loop_now_ns(r->owner->node.ports.loop);
@@ -117,7 +122,7 @@ static void block_copied(struct dp_op *op)
     struct dp_place staged = staging_place(w);
     w->op = (struct dp_op){.kind = DP_STORAGE_WRITE,
                            .traffic_class = DP_CLASS_PERSIST,
-                           .chain.chain_id = r->start.r.session,
+                           .chain = chain_of(r),
                            .done = block_written};
     kv_shape_blocks(&w->op, kv_of(r), 0, 1, staged, staged);
     w->op.chain.first_block = w->block;
@@ -263,7 +268,7 @@ static void persist_prompt(struct decode_request *r)
     }
     r->persist = (struct dp_op){.kind = DP_STORAGE_WRITE,
                                 .traffic_class = DP_CLASS_PERSIST,
-                                .chain.chain_id = r->start.r.session,
+                                .chain = chain_of(r),
                                 .done = prompt_persisted};
     struct dp_place dram = place(r, DP_DRAM);
     kv_shape_blocks(&r->persist, kv_of(r), r->start.r.hit_tok / kv_of(r)->block_tok,
@@ -389,7 +394,7 @@ static void dram_granted(struct space_claim *claim)
     struct dp_place dram = place(r, DP_DRAM);
     r->read = (struct dp_op){.kind = DP_STORAGE_READ,
                              .traffic_class = DP_CLASS_READ,
-                             .chain.chain_id = r->start.r.session,
+                             .chain = chain_of(r),
                              .done = read_done};
     kv_shape_blocks(&r->read, kv_of(r), 0, r->start.r.hit_tok / kv_of(r)->block_tok, dram, dram);
     node_submit(&r->owner->node, &r->read, r->start.r.request);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
+#include "sim/dram_tier.h"
 
 /* An op in flight: a stream for copies, a job for storage; the other one stays unused. */
 struct sim_op {
@@ -212,14 +213,30 @@ static int sim_submit(struct dp *dp, struct dp_op *op)
         return -EINVAL; /* storage moves Full Blocks that exist */
     }
     if (sd->config.free_transfers) {
+        if (sd->tier && op->kind != DP_COPY) {
+            dram_tier_note(sd->tier, op);
+        }
         loop_post(sd->loop, &so->timer);
     } else if (op->kind == DP_COPY) {
         uint64_t begin_ns = submit_ready_parts(so);
         loop_arm(sd->loop, &so->timer, begin_ns + sd->config.transfer_latency_ns);
+    } else if (sd->tier) {
+        dram_tier_submit(sd->tier, op);
     } else {
         submit_storage(so);
     }
     return 0;
+}
+
+/* False when the bytes are through: done() comes with 0. */
+static bool cancel_storage(struct sim_op *so)
+{
+    struct sim_dp *sd = so->sd;
+    if (so->op->kind == DP_COPY || sd->config.free_transfers) {
+        return true;
+    }
+    return sd->tier ? dram_tier_cancel(sd->tier, so->op)
+                    : storage_server_cancel(so->job.server, &so->job);
 }
 
 static void sim_feed(struct dp *dp, struct dp_op *op)
@@ -248,12 +265,8 @@ static void sim_cancel(struct dp *dp, struct dp_op *op)
 {
     struct sim_dp *sd = sim_of(dp);
     struct sim_op *so = sim_op_of(sd, op);
-    if (so->cancelled) {
+    if (so->cancelled || !cancel_storage(so)) {
         return;
-    }
-    if (op->kind != DP_COPY && !sd->config.free_transfers &&
-        !storage_server_cancel(so->job.server, &so->job)) {
-        return; /* the bytes are through: done() comes with 0 */
     }
     if (so->copying) {
         sd->copies->abort(sd->copies->self, op);

@@ -54,6 +54,8 @@ struct sim_copies {
     void (*dram_left)(void *self, struct net_resource *dram, double Bps);
 };
 
+struct dram_tier;
+
 struct sim_node {
     struct storage_server snic;
     struct net_resource dram;
@@ -76,6 +78,7 @@ struct sim_dp {
     struct sim_dp_config config;
     struct net net;
     const struct sim_copies *copies; /* NULL: net */
+    struct dram_tier *tier;          /* in front of storage (sim/dram_tier.h), or NULL */
     uint32_t n_busy_snics;
     struct sim_node *nodes;
     struct sim_cnic *cnics; /* node * gpus_per_node + gpu */
@@ -89,7 +92,7 @@ struct sim_dp {
 int sim_dp_init(struct sim_dp *sd, struct loop *loop, const struct sim_dp_config *config);
 void sim_dp_done(struct sim_dp *sd);
 
-/* For sim_copies: op has arrived, from the loop only. */
+/* For sim_copies and the DRAM tier: op has arrived, from the loop only. */
 void sim_dp_copied(struct sim_dp *sd, struct dp_op *op);
 
 /* For sim_dp_init(). */
