@@ -69,6 +69,7 @@ struct scenario_system {
     double submit_rdma_s, submit_batched_s, submit_doorbell_s, submit_cuda_s; /* each */
     uint32_t submit_batch;                    /* work requests per doorbell */
     uint32_t submit_threads;                  /* per GPU */
+    uint32_t tp_gpus;                         /* GPUs of an engine; 1 = no tensor parallelism */
     uint32_t prefill_ep_gpus, decode_ep_gpus; /* EP group sizes in GPUs; 1 = no expert parallelism;
                                                * written as 0 = chosen by scenario_read() */
     uint32_t block_tok;                       /* tokens per KV block */

@@ -105,7 +105,7 @@ static int cache_compute(const struct target *t, double *ret, struct err *err)
 static double forward_ns(const struct scenario *sc, double n)
 {
     const struct timing_model tm = {
-        .card = sc->model, .gpu = sc->cluster.gpu, .config = sc->timing};
+        .card = sc->model, .gpu = sc->cluster.gpu, .config = sc->timing, .tp = sc->system.tp_gpus};
     double cached = (double)sc->workload.max_len_tok / 2 - APPEND_TOK, tok = n * APPEND_TOK;
     uint32_t gpus = sc->system.prefill_ep_gpus;
     return timing_forward_fixed_ns(&tm) +

@@ -51,6 +51,11 @@ static int check_scenario(const struct scenario *sc, const struct cluster *c, st
         err_field(err, "system.free_transfers");
         return err_set(err, -EINVAL, "found true, but real transfers take time");
     }
+    if (sc->system.tp_gpus > 1) {
+        err_field(err, "system.tp_gpus");
+        return err_set(err, -EINVAL, "found %u, expected 1: an engine of a real run is one GPU",
+                       sc->system.tp_gpus);
+    }
     if (sc->cluster.dram_cache_bytes > 0) {
         err_field(err, "cluster.dram_cache_bytes");
         return err_set(err, -EINVAL,

@@ -129,7 +129,7 @@ void recorder_result(struct recorder *r, const char *backend, const char *trace_
     *ret = (struct result){.seed = sc->seed, .prefill_stretch = 1, .decode_stretch = 1};
     metrics_finish(&r->metrics, recorder_last_arrival_ns(r->workload), ret);
     add_slo(r, ret);
-    ret->gpu_hours = cluster_nodes(r->cluster) * r->cluster->gpus_per_node * ret->jct_s / 3600;
+    ret->gpu_hours = cluster_nodes(r->cluster) * sc->cluster.gpus_per_node * ret->jct_s / 3600;
     ret->usd = ret->gpu_hours * sc->cost.gpu_hour_usd;
     snprintf(ret->version, sizeof(ret->version), "%s", DUALPATH_VERSION);
     snprintf(ret->backend, sizeof(ret->backend), "%s", backend);

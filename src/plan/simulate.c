@@ -137,7 +137,8 @@ static int build_ports(struct simulation *s, struct err *err)
     struct sim_dp_config dp = {
         .n_nodes = cluster_nodes(c),
         .gpus_per_node = c->gpus_per_node,
-        .cnic_Bps = sc->cluster.cnic_Bps,
+        .cnic_Bps = compose_engine_nic_Bps(sc),
+        .hbm_copies = compose_hbm_copies(sc),
         .dram_Bps = sc->cluster.dram_Bps,
         .storage = storage_of(sc),
         .cluster_Bps = sc->cluster.storage.cluster_Bps,

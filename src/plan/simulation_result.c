@@ -9,7 +9,7 @@ static void add_cnics(const struct simulation *s, uint32_t node, uint32_t n_node
                       double *ret_read_s, double *ret_write_s)
 {
     uint32_t g = s->cluster.gpus_per_node;
-    double capacity = s->scenario->cluster.cnic_Bps * n_nodes * g;
+    double capacity = s->dp.config.cnic_Bps * n_nodes * g;
     for (uint32_t i = 0; i < g; i++) {
         const struct sim_cnic *c = &s->dp.cnics[node * g + i];
         double inference_bytes = sim_dp_inference_bytes(&s->dp, c);

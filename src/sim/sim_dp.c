@@ -44,12 +44,19 @@ static void complete(struct sim_op *so, int status)
 
 /* Copies */
 
+/* Bytes that a part of a copy takes on its way. */
+static uint64_t wire_part_bytes(const struct sim_op *so)
+{
+    uint32_t copies = so->sd->config.hbm_copies;
+    return so->op->part_bytes * (so->op->dst.tier == DP_HBM && copies > 1 ? copies : 1);
+}
+
 static void stream_reached(struct net_stream *s)
 {
     struct sim_op *so = container_of(s, struct sim_op, stream);
     struct dp_op *op = so->op;
-    dp_backend_progress(&so->sd->dp, op, (uint32_t)(s->mark_bytes / op->part_bytes));
-    s->mark_bytes = (uint64_t)op->notify_at * op->part_bytes;
+    dp_backend_progress(&so->sd->dp, op, (uint32_t)(s->mark_bytes / wire_part_bytes(so)));
+    s->mark_bytes = (uint64_t)op->notify_at * wire_part_bytes(so);
 }
 
 static void stream_ended(struct net_stream *s)
@@ -126,10 +133,10 @@ static void open_stream(struct sim_op *so)
                              so->stream.maxmin.cap_Bps, path, n);
         return;
     }
-    so->stream.total_bytes = dp_op_bytes(op);
-    so->stream.ready_bytes = (uint64_t)so->parts_submitted * op->part_bytes;
-    so->stream.mark_bytes =
-        op->progress ? (uint64_t)op->notify_at * op->part_bytes : so->stream.total_bytes;
+    uint64_t part_bytes = wire_part_bytes(so);
+    so->stream.total_bytes = op->parts_total * part_bytes;
+    so->stream.ready_bytes = so->parts_submitted * part_bytes;
+    so->stream.mark_bytes = op->progress ? op->notify_at * part_bytes : so->stream.total_bytes;
     so->stream.reached = stream_reached;
     so->stream.ended = stream_ended;
     net_stream_open(&so->sd->net, &so->stream, path, n);
@@ -153,7 +160,7 @@ static void hand_over(struct sim_op *so)
     if (so->copying) {
         sd->copies->feed(sd->copies->self, so->op, so->parts_submitted);
     } else {
-        net_stream_ready(&so->stream, (uint64_t)so->parts_submitted * so->op->part_bytes);
+        net_stream_ready(&so->stream, so->parts_submitted * wire_part_bytes(so));
     }
 }
 
