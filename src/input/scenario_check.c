@@ -218,7 +218,8 @@ static int check_tp(struct scenario_reading *r)
     uint32_t kv = sc->model.n_kv_heads;
     if (sc->model.attention == ATTENTION_GQA && (kv == 0 || (kv % tp != 0 && tp % kv != 0))) {
         return scenario_key_error(
-            r, key, "found %u, expected a divisor or a multiple of the model's %u KV heads", tp, kv);
+            r, key, "found %u, expected a divisor or a multiple of the model's %u KV heads", tp,
+            kv);
     }
     if (!(gpu->nvlink_Bps > 0)) {
         return scenario_key_error(r, scenario_key_find("cluster.gpu.nvlink_Bps"),

@@ -7,10 +7,8 @@
 
 static struct timing_model timing_of(const struct scenario *sc)
 {
-    return (struct timing_model){.card = sc->model,
-                                 .gpu = sc->cluster.gpu,
-                                 .config = sc->timing,
-                                 .tp = sc->system.tp_gpus};
+    return (struct timing_model){
+        .card = sc->model, .gpu = sc->cluster.gpu, .config = sc->timing, .tp = sc->system.tp_gpus};
 }
 
 /* Rounds down, and keeps what no real scenario reaches inside the type. */
@@ -48,10 +46,10 @@ static struct scenario_side derive_side(const struct scenario *sc, uint32_t node
                                         uint64_t kv_bytes_per_tok)
 {
     struct timing_model tm = timing_of(sc);
-    struct scenario_side side = {
-        .nodes = nodes,
-        .engines = nodes * (sc->cluster.gpus_per_node / sc->system.tp_gpus),
-        .ep_gpus = ep_gpus};
+    struct scenario_side side = {.nodes = nodes,
+                                 .engines =
+                                     nodes * (sc->cluster.gpus_per_node / sc->system.tp_gpus),
+                                 .ep_gpus = ep_gpus};
     side.ep_groups = side.engines / ep_gpus;
     side.weight_bytes = timing_weight_bytes_per_gpu(&tm, ep_gpus);
     side.hbm_kv_bytes = whole((double)sc->cluster.hbm_bytes * (1 - sc->system.hbm_reserve_frac) -

@@ -18,12 +18,12 @@ struct scenario_side {
     /* Of each engine: hbm * (1 - reserve) - weights; 0 when they do not fit. With tensor
      * parallelism that times kv_parts, the GPUs of the engine that hold different KV. */
     uint64_t hbm_kv_bytes;
-    uint64_t hbm_kv_tok;   /* the same in tokens, all layers */
+    uint64_t hbm_kv_tok; /* the same in tokens, all layers */
 };
 
 struct scenario_derived {
     struct scenario_side prefill, decode;
-    uint32_t kv_parts; /* tensor_kv_parts(): 1 without tensor parallelism */
+    uint32_t kv_parts;          /* tensor_kv_parts(): 1 without tensor parallelism */
     uint64_t kv_bytes_per_tok;  /* all layers, as stored */
     uint64_t full_block_bytes;  /* block_tok tokens, all layers: one storage I/O */
     uint64_t layer_block_bytes; /* block_tok tokens, one (average) layer: one streamed piece,

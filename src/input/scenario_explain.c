@@ -58,8 +58,7 @@ static void explain_hbm(const struct scenario *sc, const struct scenario_side *s
             " tok = %.1f requests of max_len_tok\n",
             name, quantity(UNIT_BYTES, hbm).s, quantity(UNIT_BYTES, side->weight_bytes).s,
             quantity(UNIT_BYTES, hbm * sc->system.hbm_reserve_frac).s,
-            quantity(UNIT_BYTES, (double)side->hbm_kv_bytes / kv_parts).s,
-            parts, side->hbm_kv_tok,
+            quantity(UNIT_BYTES, (double)side->hbm_kv_bytes / kv_parts).s, parts, side->hbm_kv_tok,
             (double)side->hbm_kv_tok / (double)sc->workload.max_len_tok);
 }
 

@@ -22,8 +22,8 @@
 #define TIMING            .from_profile = true, .source = "model/timing.c, beside each constant"
 
 static const char *const schema_words[] = {"dualpath/scenario/1", NULL};
-static const char *const preset_words[] = {"basic",    "layerwise", "layerwise+dpl",
-                                           "dualpath", "oracle",    "sgl-mc", NULL};
+static const char *const preset_words[] = {
+    "basic", "layerwise", "layerwise+dpl", "dualpath", "oracle", "sgl-mc", NULL};
 /* In the order of the enums in input/scenario.h and model/card.h. */
 static const char *const attention_words[] = {"gqa", "mla", "dsa", NULL};
 static const char *const scheduler_words[] = {"adaptive", "round_robin", NULL};
@@ -38,9 +38,8 @@ static const char *const submit_words[] = {"rdma_batched", "rdma", "cuda_memcpy"
 static const char *const arrival_words[] = {"offline", "poisson", "recorded", NULL};
 
 const char *const scenario_preset_keys[PRESET_N_KEYS] = {
-    "system.layerwise", "system.dual_path",   "system.free_transfers",
-    "system.scheduler", "system.path_policy", "system.tp_gpus",
-    "cluster.dram_cache_bytes",
+    "system.layerwise",   "system.dual_path", "system.free_transfers",    "system.scheduler",
+    "system.path_policy", "system.tp_gpus",   "cluster.dram_cache_bytes",
 };
 const struct scenario_preset scenario_presets[] = {
     {"basic", {"false", "false", "false", "round_robin", "prefill"}},
@@ -167,8 +166,8 @@ const struct scenario_key scenario_keys[] = {
     {NUMBER("timing.prefill_comm_exposed_frac", timing.prefill_comm_exposed_frac, UNIT_NONE),
      TIMING, FROM(0, 1),
      .doc = "prefill: share of what KV traffic delays the exchange by that nothing hides"},
-    {NUMBER("timing.tp_reduce_s", timing.tp_reduce_s, UNIT_S), TIMING, FROM(0, 1e6),
-     USUAL(0, 0.01), .doc = "latency of an all-reduce of tensor parallelism"},
+    {NUMBER("timing.tp_reduce_s", timing.tp_reduce_s, UNIT_S), TIMING, FROM(0, 1e6), USUAL(0, 0.01),
+     .doc = "latency of an all-reduce of tensor parallelism"},
     {BOOL("timing.free_compute", timing.free_compute), TIMING,
      .doc = "forwards and decode steps take no time: a run shows the transfers alone"},
 
@@ -239,7 +238,8 @@ const struct scenario_key scenario_keys[] = {
      .doc = "KV staging buffer of a node"},
     {U64("cluster.dram_cache_bytes", cluster.dram_cache_bytes, UNIT_BYTES), .fallback = "0",
      FROM(0, 1e16), USUAL(0, 1e14),
-     .source = "the paper's systems read from storage; only its SGL(MC) has a pool, of 1.5 TB a node",
+     .source =
+         "the paper's systems read from storage; only its SGL(MC) has a pool, of 1.5 TB a node",
      .doc = "DRAM of a node, beside the staging buffer, for a cache of KV blocks in front of "
             "storage; 0 = none"},
     {U64("cluster.hbm_bytes", cluster.hbm_bytes, UNIT_BYTES), .fallback = "0", FROM(0, 1e15),

@@ -107,8 +107,8 @@ double timing_attention_ns(const struct timing_model *tm, double cached_tok, dou
     const struct gpu_profile *gpu = &tm->gpu;
     double mfu =
         tm->card.attention == ATTENTION_DSA ? gpu->mfu_sparse_prefill : gpu->mfu_attention_prefill;
-    double core_s = card_core_flops(&tm->card, cached_tok, new_tok) / engine_gpus(tm) /
-                    (gpu->bf16_flops * mfu);
+    double core_s =
+        card_core_flops(&tm->card, cached_tok, new_tok) / engine_gpus(tm) / (gpu->bf16_flops * mfu);
     double indexer_s = card_indexer_flops(&tm->card, cached_tok, new_tok) /
                        (gpu->fp8_flops * gpu->mfu_indexer_prefill);
     return to_ns((core_s + indexer_s) / tm->config.attention_efficiency);
@@ -232,8 +232,8 @@ double timing_decode_gpu_ns(const struct timing_model *tm, double batch, double 
     double gemm_s = hypot(2 * linear_params(tm, &p) * batch / (gemm_peak(tm) * tm->gpu.mfu_gemm),
                           linear_bytes(tm, &p) / hbm_rate(tm));
     return to_ns(gemm_s / tm->config.decode_efficiency +
-                 decode_attention_s(tm, batch, context_tok) +
-                 tm->config.decode_sequence_s * batch + reduce_s(tm, batch));
+                 decode_attention_s(tm, batch, context_tok) + tm->config.decode_sequence_s * batch +
+                 reduce_s(tm, batch));
 }
 
 double timing_decode_wire_ns(const struct timing_model *tm, double batch_per_gpu,

@@ -49,8 +49,8 @@ void block_keys_of(void *self, const struct dp_chain *chain, uint32_t n, struct 
     struct workload_turn wt;
     k->workload->ops->turn(k->workload, session, chain->turn, &wt);
     uint32_t n_nodes = wt.block_ids ? path_of(k, session, &wt) : 0;
-    uint64_t own = wt.block_ids ? KEY_TURN | chain->chain_id << TURN_BITS | chain->turn
-                                : chain->chain_id;
+    uint64_t own =
+        wt.block_ids ? KEY_TURN | chain->chain_id << TURN_BITS | chain->turn : chain->chain_id;
     uint32_t prompt_blocks = wt.prompt_tok / k->block_tok;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t block = chain->first_block + i;

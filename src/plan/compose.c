@@ -119,10 +119,8 @@ int compose_cluster(const struct scenario *sc, struct timing_model *ret_timing,
 {
     struct scenario_derived d;
     scenario_derive(sc, &d);
-    *ret_timing = (struct timing_model){.card = sc->model,
-                                        .gpu = sc->cluster.gpu,
-                                        .config = sc->timing,
-                                        .tp = sc->system.tp_gpus};
+    *ret_timing = (struct timing_model){
+        .card = sc->model, .gpu = sc->cluster.gpu, .config = sc->timing, .tp = sc->system.tp_gpus};
     double per_layer = sc->model.kv_bytes_per_tok_layer;
     if (per_layer != floor(per_layer)) {
         err_field(err, "model.kv_bytes_per_tok_layer");

@@ -201,8 +201,8 @@ static int plan_runs(const struct paper_report *report, struct paper_run *runs,
     return 0;
 }
 
-/* Bytes of KV behind the agents in the system: what a cache would have to hold. */
-static double working_set(const struct target *t, const struct run_outcome *o)
+/* Bytes of KV behind the agents in the system, what a cache would have to hold: tok tokens. */
+static double working_set(const struct target *t, double tok)
 {
     struct scenario sc;
     struct scenario_notes notes;
@@ -211,7 +211,7 @@ static double working_set(const struct target *t, const struct run_outcome *o)
         return 0;
     }
     scenario_notes_done(&notes);
-    return o->steady.context_tok * (double)card_kv_bytes_per_tok(&sc.model);
+    return tok * (double)card_kv_bytes_per_tok(&sc.model);
 }
 
 static void add_outcome(struct paper_row *row, const struct run_outcome *o)
@@ -222,7 +222,9 @@ static void add_outcome(struct paper_row *row, const struct run_outcome *o)
         return;
     }
     if (is_metric(row->target, "working_set_bytes")) {
-        value = working_set(row->target, o);
+        value = working_set(row->target, o->steady.working_set.simulated_tok);
+    } else if (is_metric(row->target, "working_set_model_bytes")) {
+        value = working_set(row->target, o->steady.working_set.model_tok);
     } else if (target_value(row->metric, o, &value)) {
         err_set(&row->err, -EINVAL, "unknown metric \"%s\"", row->metric);
         return;

@@ -43,8 +43,8 @@ struct result_distribution {
 
 /* The cache of KV blocks in the nodes' DRAM (cluster.dram_cache_bytes). */
 struct result_dram_cache {
-    bool used;                                       /* false: there is none */
-    uint64_t capacity_bytes, peak_bytes;             /* of all nodes; most that was held */
+    bool used;                                         /* false: there is none */
+    uint64_t capacity_bytes, peak_bytes;               /* of all nodes; most that was held */
     uint64_t local_bytes, remote_bytes, storage_bytes; /* of hit KV, by where it was found */
     uint64_t added_blocks, evicted_blocks;
     double hit_ratio; /* (local + remote) / all three: of what reads asked for */
@@ -63,6 +63,9 @@ struct result {
     double utilization_run[RESULT_N_RESOURCES]; /* over the whole run */
     uint64_t storage_read_bytes, storage_written_bytes, pe_path_bytes, de_path_bytes;
     struct result_dram_cache dram_cache;
+    /* KV of the agents in the system, mean over the run, and as lambda * T * total / 2
+     * (metrics_working_set()). */
+    double working_set_bytes, working_set_model_bytes;
     /* Mean factor by which KV traffic lengthened dispatch and combine; 1 where there is none. */
     double prefill_stretch, decode_stretch;
     enum result_resource bottleneck;

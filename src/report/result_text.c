@@ -58,8 +58,8 @@ static void write_dram_cache(const struct result_dram_cache *c, FILE *out)
             "reading node, %.5g GB at others; storage %.5g GB)\n    at most %.5g GB held, %" PRIu64
             " blocks added, %" PRIu64 " evicted\n",
             gb * (double)c->capacity_bytes, 100 * c->hit_ratio, gb * (double)c->local_bytes,
-            gb * (double)c->remote_bytes, gb * (double)c->storage_bytes,
-            gb * (double)c->peak_bytes, c->added_blocks, c->evicted_blocks);
+            gb * (double)c->remote_bytes, gb * (double)c->storage_bytes, gb * (double)c->peak_bytes,
+            c->added_blocks, c->evicted_blocks);
 }
 
 void result_write_text(const struct result *r, FILE *out)
@@ -87,6 +87,8 @@ void result_write_text(const struct result *r, FILE *out)
             "\n  storage: %.5g GB read (%.5g by prefill, %.5g by decode nodes), %.5g GB written\n",
             gb * (double)r->storage_read_bytes, gb * (double)r->pe_path_bytes,
             gb * (double)r->de_path_bytes, gb * (double)r->storage_written_bytes);
+    fprintf(out, "  working set: %.5g GB of KV on average (lambda * T * total / 2: %.5g GB)\n",
+            gb * r->working_set_bytes, gb * r->working_set_model_bytes);
     write_dram_cache(&r->dram_cache, out);
     fprintf(out,
             "  SLO %s: mean TTFT %.4g (limit %.4g) s, mean TPOT %.4g (limit %.4g) ms; within the "

@@ -45,8 +45,7 @@ static void dram_granted(struct space_claim *claim)
     struct dp_place dram = prefill_dram_place(r);
     r->read = (struct dp_op){.kind = DP_STORAGE_READ,
                              .traffic_class = DP_CLASS_READ,
-                             .chain = {.chain_id = r->start.r.session,
-                                       .turn = r->start.r.turn},
+                             .chain = {.chain_id = r->start.r.session, .turn = r->start.r.turn},
                              .done = read_done};
     kv_shape_blocks(&r->read, kv, 0, r->start.r.hit_tok / kv->block_tok, dram, dram);
     node_submit(n, &r->read, r->start.r.request);

@@ -164,8 +164,8 @@ static void move_begins(struct loop_timer *t)
         net_stream_open(&sd->net, &m->stream, path, 1);
         return;
     }
-    double cap = submit_cap_Bps((double)m->owner->op->part_bytes, submit->request_s,
-                                submit->threads);
+    double cap =
+        submit_cap_Bps((double)m->owner->op->part_bytes, submit->request_s, submit->threads);
     m->stream.maxmin.cap_Bps = cap < sd->config.cnic_Bps ? cap : MAXMIN_NO_CAP;
     path[1] = &cnic_of(m, m->from)->tx;
     path[2] = &cnic_of(m, m->to)->rx;
@@ -351,7 +351,7 @@ int dram_tier_check(const struct dram_tier *tier, char *ret_what, size_t size)
     if (on_nodes != held) {
         return wrong(ret_what, size, "blocks in the nodes' DRAM pools", on_nodes, held);
     }
-    return tier->ops.n_used == 0 ? 0
-                                 : wrong(ret_what, size, "ops left at the DRAM pool",
-                                         tier->ops.n_used, 0);
+    return tier->ops.n_used == 0
+               ? 0
+               : wrong(ret_what, size, "ops left at the DRAM pool", tier->ops.n_used, 0);
 }

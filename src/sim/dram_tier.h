@@ -64,7 +64,8 @@ struct dram_tier {
 
 /* Puts it in front of sd's storage; sd must outlive it, and have no other network for copies
  * (sim_dp.copies). 0 or -ENOMEM. */
-int dram_tier_init(struct dram_tier *tier, struct sim_dp *sd, const struct dram_tier_config *config);
+int dram_tier_init(struct dram_tier *tier, struct sim_dp *sd,
+                   const struct dram_tier_config *config);
 void dram_tier_done(struct dram_tier *tier);
 
 /* For sim_dp: starts a storage op; sim_dp_copied() tells of its end. */

@@ -44,11 +44,16 @@ static void complete(struct sim_op *so, int status)
 
 /* Copies */
 
-/* Bytes that a part of a copy takes on its way. */
-static uint64_t wire_part_bytes(const struct sim_op *so)
+/* Times that the bytes of a copy go their way, side by side. */
+static uint32_t times_sent(const struct sim_op *so)
 {
     uint32_t copies = so->sd->config.hbm_copies;
-    return so->op->part_bytes * (so->op->dst.tier == DP_HBM && copies > 1 ? copies : 1);
+    return so->op->dst.tier == DP_HBM && copies > 1 ? copies : 1;
+}
+
+static uint64_t wire_part_bytes(const struct sim_op *so)
+{
+    return so->op->part_bytes * times_sent(so);
 }
 
 static void stream_reached(struct net_stream *s)
@@ -122,8 +127,8 @@ static void open_stream(struct sim_op *so)
     struct dp_op *op = so->op;
     struct net_resource *path[MAXMIN_MAX_LINKS];
     unsigned n = copy_path(so->sd, op, path);
-    double cap =
-        submit_cap_Bps((double)op->segment_bytes, request_s(so), so->sd->config.submit.threads);
+    double cap = times_sent(so) * submit_cap_Bps((double)op->segment_bytes, request_s(so),
+                                                 so->sd->config.submit.threads);
     so->stream.local = is_local(op);
     so->stream.maxmin.cap_Bps = cap < so->sd->config.cnic_Bps ? cap : MAXMIN_NO_CAP;
     op->start_ns = loop_now_ns(so->sd->loop);

@@ -7,6 +7,7 @@
 #include "scenario_run.h"
 
 #include <errno.h>
+#include <math.h>
 
 #include "plan/simulation.h"
 
@@ -87,6 +88,27 @@ START_TEST(test_more_is_never_worse)
 }
 END_TEST
 
+/* SGLang with Mooncake Store: one engine a node, every copy into HBM made 8 times for a latent. */
+START_TEST(test_sgl_mc)
+{
+    json_t *o = run_json("quickstart", SETS("workload.agents=6", "system.preset=sgl-mc"));
+    ck_assert_double_eq(number(o, "bytes.storage_read"), 0);
+    ck_assert_double_eq(number(o, "dram_cache.hit_ratio"), 1);
+    /* Whole blocks of 64 tokens in 1.5 TB, on two nodes. */
+    double block = 64 * 21720;
+    ck_assert_double_eq(number(o, "dram_cache.capacity_bytes"), 2 * floor(1.5e12 / block) * block);
+    ck_assert_double_eq_tol(number(o, "cost.gpu_hours"), 16 * number(o, "jct_s") / 3600, 1e-9);
+    ck_assert_double_eq(number(o, "balance.attention_max_avg"), 1); /* there is one engine */
+    /* Into the HBM of prefill, over 8 NICs of 48.5 GB/s: every prompt's hits, for each GPU, and what
+     * came from the other node's pool. */
+    double hits = number(o, "tokens.hit") * 21720, remote = number(o, "dram_cache.remote_bytes");
+    ck_assert_double_eq_tol(number(o, "utilization_run.pe_cnic_write") * number(o, "jct_s") * 8 *
+                                48.5e9 / (8 * hits + remote),
+                            1, 0.01);
+    json_decref(o);
+}
+END_TEST
+
 /* The trace, its ids as they stand in the file (chained and global: equal ids, equal prefix). */
 
 struct requests {
@@ -150,7 +172,7 @@ static bool is_cached(const struct last_uses *u, uint32_t id, uint32_t distinct,
 }
 
 struct counts {
-    uint64_t leading; /* as expected_lru.tsv counts */
+    uint64_t leading;     /* as expected_lru.tsv counts */
     uint64_t read, found; /* blocks that a run reads: seen before, but for a prompt's last one */
 };
 
@@ -194,7 +216,8 @@ static void write_serial(const struct requests *r, const char *path)
     ck_assert_ptr_nonnull(out);
     for (uint32_t q = 0; q < r->n; q++) {
         uint32_t n = r->first[q + 1] - r->first[q];
-        fprintf(out, "{\"timestamp\": %u, \"input_length\": %u, \"output_length\": 1, \"hash_ids\": [",
+        fprintf(out,
+                "{\"timestamp\": %u, \"input_length\": %u, \"output_length\": 1, \"hash_ids\": [",
                 q * 5000, n * ID_TOK);
         for (uint32_t i = 0; i < n; i++) {
             fprintf(out, "%s%u", i ? ", " : "", r->ids[r->first[q] + i]);
@@ -213,11 +236,11 @@ static void check_trace(const struct requests *r, const char *path, uint32_t cap
     ck_assert_uint_eq(c.leading, expected_leading);
     snprintf(trace, sizeof(trace), "workload.trace=%s", path);
     snprintf(cache, sizeof(cache), "cluster.dram_cache_bytes=%.0f", capacity / 2 * block);
-    json_t *o = run_json("quickstart",
-                         SETS(trace, cache, "workload.agents=0", "workload.max_len_tok=0",
-                              "workload.arrival=recorded", "workload.trace_block_tok=512",
-                              "system.block_tok=512", "system.fetch_period_s=1s",
-                              "model.max_context_tok=1000000", "timing.free_compute=true"));
+    json_t *o =
+        run_json("quickstart", SETS(trace, cache, "workload.agents=0", "workload.max_len_tok=0",
+                                    "workload.arrival=recorded", "workload.trace_block_tok=512",
+                                    "system.block_tok=512", "system.fetch_period_s=1s",
+                                    "model.max_context_tok=1000000", "timing.free_compute=true"));
     ck_assert_double_eq(number(o, "tokens.hit"), (double)c.read * ID_TOK);
     ck_assert_double_eq(number(o, "dram_cache.local_bytes") + number(o, "dram_cache.remote_bytes"),
                         (double)c.found * block);
@@ -290,6 +313,7 @@ int main(void)
     tcase_add_test(tc, test_holds_everything);
     tcase_add_test(tc, test_holds_nothing);
     tcase_add_test(tc, test_more_is_never_worse);
+    tcase_add_test(tc, test_sgl_mc);
     tcase_add_test(tc, test_trace);
     tcase_add_test(tc, test_conserved);
     suite_add_tcase(suite, tc);

@@ -45,7 +45,7 @@ END_TEST
 START_TEST(test_tie_seed_same_totals)
 {
     static const char *const totals[] = {
-        "agents",      "requests",         "tokens.prompt",      "tokens.hit",
+        "agents",      "requests",         "tokens.prompt",         "tokens.hit",
         "tokens.miss", "tokens.generated", "bytes.storage_written", "bytes.storage_read",
     };
     for (size_t i = 0; i < N_CASES; i++) {
@@ -55,8 +55,8 @@ START_TEST(test_tie_seed_same_totals)
             snprintf(set, sizeof(set), "tie_seed=%u", seed);
             json_t *o = run_case(i, set);
             /* What an LRU cache leaves to storage depends on the order. */
-            size_t n_totals = sizeof(totals) / sizeof(totals[0]) -
-                              (json_object_get(plain, "dram_cache") != NULL);
+            size_t n_totals =
+                sizeof(totals) / sizeof(totals[0]) - (json_object_get(plain, "dram_cache") != NULL);
             for (size_t k = 0; k < n_totals; k++) {
                 ck_assert_msg(number(o, totals[k]) == number(plain, totals[k]),
                               "case %zu, tie seed %u: %s is %.17g, was %.17g", i, seed, totals[k],

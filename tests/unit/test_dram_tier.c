@@ -128,7 +128,7 @@ END_TEST
 
 START_TEST(test_eviction)
 {
-    start(2, false); /* six blocks in all */
+    start(2, false);                                            /* six blocks in all */
     takes(DP_STORAGE_WRITE, 0, 1, 0, 6, 6 * BLOCK / (40 * GB)); /* two stay, four go elsewhere */
     for (uint32_t n = 0; n < 3; n++) {
         ck_assert_uint_eq(tier.used_blocks[n], 2);
