@@ -148,6 +148,13 @@ void scenario_explain(const struct scenario *sc, const struct scenario_notes *no
     fprintf(out, "  DRAM buffer of a node: %s = %" PRIu64 " tok = %.1f requests of max_len_tok\n",
             quantity(UNIT_BYTES, (double)sc->cluster.dram_buffer_bytes).s, d.dram_buffer_tok,
             (double)d.dram_buffer_tok / (double)sc->workload.max_len_tok);
+    if (sc->cluster.dram_cache_bytes > 0) {
+        double all = (double)sc->cluster.dram_cache_bytes *
+                     (sc->cluster.prefill_nodes + sc->cluster.decode_nodes);
+        fprintf(out, "  DRAM cache, beside the buffer: %s of every node, %s in all = %.0f tok\n",
+                quantity(UNIT_BYTES, (double)sc->cluster.dram_cache_bytes).s,
+                quantity(UNIT_BYTES, all).s, all / (double)d.kv_bytes_per_tok);
+    }
     fprintf(out, "\nLimits\n");
     explain_limits(sc, &d, out);
     fprintf(out, "\nKeys: value, who set it, source of a default\n");
