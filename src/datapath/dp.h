@@ -56,10 +56,13 @@ struct dp_place {
     uint64_t offset_bytes;
 };
 
-/* The blocks of a storage op: parts first_block .. first_block + parts_total of a chain. */
+/* The blocks of a storage op: parts first_block .. first_block + parts_total of a chain. The turn of
+ * the request says which prompt the chain is at, where chains share blocks: for a cache that has to
+ * know a block again. */
 struct dp_chain {
     uint64_t chain_id;
     uint32_t first_block;
+    uint32_t turn;
 };
 
 #define DP_OP_PRIVATE_WORDS 4

@@ -105,6 +105,7 @@ static const struct json_field gpu_fields[] = {
     FRACTION_FIELD(gpu_profile, mfu_attention_decode),
     FRACTION_FIELD(gpu_profile, mfu_sparse_decode),
     FRACTION_FIELD(gpu_profile, hbm_efficiency),
+    NUMBER_FIELD(gpu_profile, nvlink_Bps, false, UNIT_BPS, false, 0, 0),
     U32_FIELD(gpu_profile, nvlink_gpus, true, 1),
 };
 

@@ -54,13 +54,6 @@ static int take_preset(struct scenario_reading *r)
 {
     const struct scenario_key *key = scenario_key_find("system.preset");
     struct scenario_value *preset = value_of(r, "system.preset");
-    if (preset->json && json_is_string(preset->json) &&
-        strcmp(json_string_value(preset->json), "sgl-mc") == 0) {
-        return scenario_key_error(
-            r, key,
-            "the preset \"sgl-mc\" is not available yet; available are basic, "
-            "layerwise, layerwise+dpl, dualpath, oracle");
-    }
     if (preset->json && scenario_decode(r, key, preset) < 0) {
         return r->err->code;
     }
@@ -68,7 +61,7 @@ static int take_preset(struct scenario_reading *r)
     for (size_t p = 0; p < scenario_n_presets; p++) {
         for (size_t k = 0; k < PRESET_N_KEYS && strcmp(scenario_presets[p].name, name) == 0; k++) {
             struct scenario_value *v = value_of(r, scenario_preset_keys[k]);
-            if (v->json) {
+            if (v->json || !scenario_presets[p].values[k]) {
                 continue;
             }
             v->json = json_string(scenario_presets[p].values[k]);

@@ -47,6 +47,7 @@ struct scenario_cluster {
     double snic_Bps;            /* line rate of one node's storage NIC */
     double dram_Bps;            /* half-duplex: reads + writes */
     uint64_t dram_buffer_bytes; /* KV staging buffer per node */
+    uint64_t dram_cache_bytes;  /* per node, beside the buffer: cache of KV blocks; 0 = none */
     uint64_t hbm_bytes;         /* per GPU; written as 0 = the GPU profile's */
     struct storage_profile storage;
 };
@@ -75,6 +76,7 @@ struct scenario_system {
     double submit_rdma_s, submit_batched_s, submit_doorbell_s, submit_cuda_s; /* each */
     uint32_t submit_batch;                    /* work requests per doorbell */
     uint32_t submit_threads;                  /* per GPU */
+    uint32_t tp_gpus;                         /* GPUs of an engine; 1 = no tensor parallelism */
     uint32_t prefill_ep_gpus, decode_ep_gpus; /* EP group sizes in GPUs; 1 = no expert parallelism;
                                                * written as 0 = chosen by scenario_read() */
     uint32_t block_tok;                       /* tokens per KV block */

@@ -29,7 +29,7 @@ static bool is_explicit(struct scenario_reading *r, const char *path)
 static uint32_t auto_ep_gpus(const struct scenario *sc, uint32_t nodes, uint32_t cap)
 {
     uint32_t node_gpus = sc->cluster.gpus_per_node, engines = nodes * node_gpus;
-    if (!sc->model.expert_parallel) {
+    if (!sc->model.expert_parallel || sc->system.tp_gpus > 1) {
         return 1;
     }
     for (uint32_t gpus = cap - cap % node_gpus; gpus > 0; gpus -= node_gpus) {
@@ -221,10 +221,53 @@ static int check_card(struct scenario_reading *r)
     return 0;
 }
 
+/* Query heads and engines must come out even, and the GPUs of an engine share an NVLink domain. */
+static int check_tp(struct scenario_reading *r)
+{
+    const struct scenario *sc = &r->sc;
+    const struct scenario_key *key = scenario_key_find("system.tp_gpus");
+    uint32_t tp = sc->system.tp_gpus, gpus = sc->cluster.gpus_per_node;
+    const struct gpu_profile *gpu = &sc->cluster.gpu;
+    if (tp == 1) {
+        return 0;
+    }
+    if (gpus % tp != 0 || tp > gpu->nvlink_gpus) {
+        return scenario_key_error(r, key,
+                                  "found %u, expected a divisor of the %u GPUs of a node within an "
+                                  "NVLink domain of %u",
+                                  tp, gpus, gpu->nvlink_gpus);
+    }
+    if (sc->model.n_heads % tp != 0) {
+        return scenario_key_error(r, key, "found %u, expected a divisor of the model's %u heads",
+                                  tp, sc->model.n_heads);
+    }
+    uint32_t kv = sc->model.n_kv_heads;
+    if (sc->model.attention == ATTENTION_GQA && (kv == 0 || (kv % tp != 0 && tp % kv != 0))) {
+        return scenario_key_error(
+            r, key, "found %u, expected a divisor or a multiple of the model's %u KV heads", tp,
+            kv);
+    }
+    if (!(gpu->nvlink_Bps > 0)) {
+        return scenario_key_error(r, scenario_key_find("cluster.gpu.nvlink_Bps"),
+                                  "found 0, expected NVLink's rate: system.tp_gpus is %u", tp);
+    }
+    if (sc->system.fidelity == FIDELITY_PACKET) {
+        return scenario_key_error(r, key, "found %u, expected 1 with system.fidelity \"packet\"",
+                                  tp);
+    }
+    return 0;
+}
+
 static int check_ep(struct scenario_reading *r, const char *path, uint32_t ep_gpus, uint32_t nodes)
 {
     const struct scenario_key *key = scenario_key_find(path);
     uint32_t engines = nodes * r->sc.cluster.gpus_per_node;
+    if (ep_gpus > 1 && r->sc.system.tp_gpus > 1) {
+        return scenario_key_error(r, key,
+                                  "found %u, expected 1: with system.tp_gpus %u each expert is cut "
+                                  "over the engine's GPUs",
+                                  ep_gpus, r->sc.system.tp_gpus);
+    }
     if (ep_gpus > 1 && !r->sc.model.expert_parallel) {
         return scenario_key_error(r, key,
                                   "found %u, expected 1: the model %s is not expert-parallel",
@@ -246,6 +289,13 @@ static int check_ep(struct scenario_reading *r, const char *path, uint32_t ep_gp
 static void weights_advice(const struct scenario_reading *r, const char *ep_path,
                            const struct scenario_side *side, char *buf, size_t size)
 {
+    if (r->sc.system.tp_gpus > 1) {
+        snprintf(buf, size,
+                 " (tensor parallelism over %u); expected more HBM (cluster.gpu, "
+                 "cluster.hbm_bytes), a larger system.tp_gpus",
+                 r->sc.system.tp_gpus);
+        return;
+    }
     if (r->sc.model.expert_parallel) {
         snprintf(buf, size,
                  " (experts spread over %u GPU%s); expected more HBM (cluster.gpu, "
@@ -254,8 +304,8 @@ static void weights_advice(const struct scenario_reading *r, const char *ep_path
         return;
     }
     snprintf(buf, size,
-             ", all of %s: there is no tensor parallelism in this version, and more GPUs or nodes "
-             "do not help; expected more HBM (cluster.gpu, cluster.hbm_bytes)",
+             ", all of %s; expected more HBM (cluster.gpu, cluster.hbm_bytes), tensor parallelism "
+             "(system.tp_gpus)",
              r->sc.model.name);
 }
 
@@ -279,6 +329,19 @@ static int check_weights(struct scenario_reading *r, const char *ep_path, const 
         hbm, reserve, what, weights, advice);
 }
 
+/* Packets are simulated for copies of engines only. */
+static int check_cache(struct scenario_reading *r)
+{
+    const struct scenario *sc = &r->sc;
+    if (sc->cluster.dram_cache_bytes > 0 && sc->system.fidelity == FIDELITY_PACKET) {
+        return scenario_key_error(r, scenario_key_find("cluster.dram_cache_bytes"),
+                                  "found %llu, expected 0 with system.fidelity \"packet\"; take "
+                                  "\"layer\" or \"auto\"",
+                                  (unsigned long long)sc->cluster.dram_cache_bytes);
+    }
+    return 0;
+}
+
 int scenario_check(struct scenario_reading *r)
 {
     const struct scenario *sc = &r->sc;
@@ -287,6 +350,8 @@ int scenario_check(struct scenario_reading *r)
     ret = ret < 0 ? ret : check_arrival(r);
     ret = ret < 0 ? ret : check_trace(r);
     ret = ret < 0 ? ret : check_card(r);
+    ret = ret < 0 ? ret : check_cache(r);
+    ret = ret < 0 ? ret : check_tp(r);
     ret = ret < 0 ? ret
                   : check_ep(r, "system.prefill_ep_gpus", sc->system.prefill_ep_gpus,
                              sc->cluster.prefill_nodes);

@@ -3,9 +3,12 @@
 
 #include <math.h>
 
+#include "model/tensor.h"
+
 static struct timing_model timing_of(const struct scenario *sc)
 {
-    return (struct timing_model){.card = sc->model, .gpu = sc->cluster.gpu, .config = sc->timing};
+    return (struct timing_model){
+        .card = sc->model, .gpu = sc->cluster.gpu, .config = sc->timing, .tp = sc->system.tp_gpus};
 }
 
 /* Rounds down, and keeps what no real scenario reaches inside the type. */
@@ -43,12 +46,15 @@ static struct scenario_side derive_side(const struct scenario *sc, uint32_t node
                                         uint64_t kv_bytes_per_tok)
 {
     struct timing_model tm = timing_of(sc);
-    struct scenario_side side = {
-        .nodes = nodes, .engines = nodes * sc->cluster.gpus_per_node, .ep_gpus = ep_gpus};
+    struct scenario_side side = {.nodes = nodes,
+                                 .engines =
+                                     nodes * (sc->cluster.gpus_per_node / sc->system.tp_gpus),
+                                 .ep_gpus = ep_gpus};
     side.ep_groups = side.engines / ep_gpus;
     side.weight_bytes = timing_weight_bytes_per_gpu(&tm, ep_gpus);
     side.hbm_kv_bytes = whole((double)sc->cluster.hbm_bytes * (1 - sc->system.hbm_reserve_frac) -
-                              side.weight_bytes);
+                              side.weight_bytes) *
+                        tensor_kv_parts(&sc->model, sc->system.tp_gpus);
     side.hbm_kv_tok = side.hbm_kv_bytes / kv_bytes_per_tok;
     return side;
 }
@@ -57,7 +63,8 @@ void scenario_derive(const struct scenario *sc, struct scenario_derived *ret)
 {
     uint64_t per_tok = card_kv_bytes_per_tok(&sc->model);
     per_tok = per_tok ? per_tok : 1; /* a card of less than a byte per token */
-    struct scenario_derived d = {.kv_bytes_per_tok = per_tok};
+    struct scenario_derived d = {.kv_bytes_per_tok = per_tok,
+                                 .kv_parts = tensor_kv_parts(&sc->model, sc->system.tp_gpus)};
     d.full_block_bytes = per_tok * sc->system.block_tok;
     d.layer_block_bytes =
         (uint64_t)ceil(sc->model.kv_bytes_per_tok_layer * (double)sc->system.block_tok);

@@ -10,17 +10,20 @@
 
 #include "input/scenario.h"
 
-/* One side of the cluster, prefill or decode. An engine is a GPU. */
+/* One side of the cluster, prefill or decode. An engine is system.tp_gpus GPUs. */
 struct scenario_side {
     uint32_t nodes, engines;
     uint32_t ep_gpus, ep_groups;
-    double weight_bytes;   /* resident on each GPU */
-    uint64_t hbm_kv_bytes; /* of each GPU: hbm * (1 - reserve) - weights; 0 when they do not fit */
-    uint64_t hbm_kv_tok;   /* the same in tokens, all layers */
+    double weight_bytes; /* resident on each GPU */
+    /* Of each engine: hbm * (1 - reserve) - weights; 0 when they do not fit. With tensor
+     * parallelism that times kv_parts, the GPUs of the engine that hold different KV. */
+    uint64_t hbm_kv_bytes;
+    uint64_t hbm_kv_tok; /* the same in tokens, all layers */
 };
 
 struct scenario_derived {
     struct scenario_side prefill, decode;
+    uint32_t kv_parts;          /* tensor_kv_parts(): 1 without tensor parallelism */
     uint64_t kv_bytes_per_tok;  /* all layers, as stored */
     uint64_t full_block_bytes;  /* block_tok tokens, all layers: one storage I/O */
     uint64_t layer_block_bytes; /* block_tok tokens, one (average) layer: one streamed piece,

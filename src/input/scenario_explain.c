@@ -21,6 +21,12 @@ static struct text quantity(enum unit_kind unit, double value)
 static void explain_side(const struct scenario *sc, const struct scenario_side *side,
                          const char *name, FILE *out)
 {
+    if (sc->system.tp_gpus > 1) {
+        fprintf(out, "  %-8s %u node%s x %u GPUs = %u engine%s of %u GPUs (tensor parallelism)\n",
+                name, side->nodes, side->nodes == 1 ? "" : "s", sc->cluster.gpus_per_node,
+                side->engines, side->engines == 1 ? "" : "s", sc->system.tp_gpus);
+        return;
+    }
     fprintf(out, "  %-8s %u node%s x %u GPUs = %u engines in %u EP group%s of %u GPU%s\n", name,
             side->nodes, side->nodes == 1 ? "" : "s", sc->cluster.gpus_per_node, side->engines,
             side->ep_groups, side->ep_groups == 1 ? "" : "s", side->ep_gpus,
@@ -40,15 +46,19 @@ static void explain_kv(const struct scenario *sc, const struct scenario_derived 
 }
 
 static void explain_hbm(const struct scenario *sc, const struct scenario_side *side,
-                        const char *name, FILE *out)
+                        uint32_t kv_parts, const char *name, FILE *out)
 {
     double hbm = (double)sc->cluster.hbm_bytes;
+    char parts[40] = "";
+    if (kv_parts > 1) {
+        snprintf(parts, sizeof(parts), " (x %u in an engine)", kv_parts);
+    }
     fprintf(out,
-            "  HBM of a %s GPU: %s - %s weights - %s reserve = %s of KV = %" PRIu64
+            "  HBM of a %s GPU: %s - %s weights - %s reserve = %s of KV%s = %" PRIu64
             " tok = %.1f requests of max_len_tok\n",
             name, quantity(UNIT_BYTES, hbm).s, quantity(UNIT_BYTES, side->weight_bytes).s,
             quantity(UNIT_BYTES, hbm * sc->system.hbm_reserve_frac).s,
-            quantity(UNIT_BYTES, (double)side->hbm_kv_bytes).s, side->hbm_kv_tok,
+            quantity(UNIT_BYTES, (double)side->hbm_kv_bytes / kv_parts).s, parts, side->hbm_kv_tok,
             (double)side->hbm_kv_tok / (double)sc->workload.max_len_tok);
 }
 
@@ -124,19 +134,27 @@ void scenario_explain(const struct scenario *sc, const struct scenario_notes *no
     struct scenario_derived d;
     scenario_derive(sc, &d);
     fprintf(out, "Scenario %s\n  sha256 %s\n\n", sc->path, sc->sha256);
-    fprintf(out, "Topology: %uP%uD, an engine is a GPU (%s) with a CNIC of %s\n",
-            sc->cluster.prefill_nodes, sc->cluster.decode_nodes, sc->cluster.gpu.name,
+    fprintf(out, "Topology: %uP%uD, an engine is %s (%s) with a CNIC of %s\n",
+            sc->cluster.prefill_nodes, sc->cluster.decode_nodes,
+            sc->system.tp_gpus > 1 ? "several GPUs, each" : "a GPU", sc->cluster.gpu.name,
             quantity(UNIT_BPS, sc->cluster.cnic_Bps).s);
     explain_side(sc, &d.prefill, "prefill", out);
     explain_side(sc, &d.decode, "decode", out);
     fprintf(out, "\n");
     explain_kv(sc, &d, out);
     fprintf(out, "\nCapacities\n");
-    explain_hbm(sc, &d.prefill, "prefill", out);
-    explain_hbm(sc, &d.decode, "decode", out);
+    explain_hbm(sc, &d.prefill, d.kv_parts, "prefill", out);
+    explain_hbm(sc, &d.decode, d.kv_parts, "decode", out);
     fprintf(out, "  DRAM buffer of a node: %s = %" PRIu64 " tok = %.1f requests of max_len_tok\n",
             quantity(UNIT_BYTES, (double)sc->cluster.dram_buffer_bytes).s, d.dram_buffer_tok,
             (double)d.dram_buffer_tok / (double)sc->workload.max_len_tok);
+    if (sc->cluster.dram_cache_bytes > 0) {
+        double all = (double)sc->cluster.dram_cache_bytes *
+                     (sc->cluster.prefill_nodes + sc->cluster.decode_nodes);
+        fprintf(out, "  DRAM cache, beside the buffer: %s of every node, %s in all = %.0f tok\n",
+                quantity(UNIT_BYTES, (double)sc->cluster.dram_cache_bytes).s,
+                quantity(UNIT_BYTES, all).s, all / (double)d.kv_bytes_per_tok);
+    }
     fprintf(out, "\nLimits\n");
     explain_limits(sc, &d, out);
     fprintf(out, "\nKeys: value, who set it, source of a default\n");

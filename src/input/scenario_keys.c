@@ -22,8 +22,8 @@
 #define TIMING            .from_profile = true, .source = "model/timing.c, beside each constant"
 
 static const char *const schema_words[] = {"dualpath/scenario/1", NULL};
-static const char *const preset_words[] = {"basic",    "layerwise", "layerwise+dpl",
-                                           "dualpath", "oracle",    NULL};
+static const char *const preset_words[] = {
+    "basic", "layerwise", "layerwise+dpl", "dualpath", "oracle", "sgl-mc", NULL};
 /* In the order of the enums in input/scenario.h and model/card.h. */
 static const char *const attention_words[] = {"gqa", "mla", "dsa", NULL};
 static const char *const scheduler_words[] = {"adaptive", "round_robin", NULL};
@@ -42,8 +42,8 @@ static const char *const submit_words[] = {"rdma_batched", "rdma", "cuda_memcpy"
 static const char *const arrival_words[] = {"offline", "poisson", "recorded", NULL};
 
 const char *const scenario_preset_keys[PRESET_N_KEYS] = {
-    "system.layerwise", "system.dual_path",   "system.free_transfers",
-    "system.scheduler", "system.path_policy",
+    "system.layerwise",   "system.dual_path", "system.free_transfers",    "system.scheduler",
+    "system.path_policy", "system.tp_gpus",   "cluster.dram_cache_bytes",
 };
 const struct scenario_preset scenario_presets[] = {
     {"basic", {"false", "false", "false", "round_robin", "prefill"}},
@@ -51,6 +51,9 @@ const struct scenario_preset scenario_presets[] = {
     {"layerwise+dpl", {"true", "true", "false", "round_robin", "round_robin"}},
     {"dualpath", {"true", "true", "false", "adaptive", "shorter_queue"}},
     {"oracle", {"true", "true", "true", "adaptive", "shorter_queue"}},
+    /* SGLang with HiCache (layer by layer) and Mooncake Store, as the paper ran it: TP 8 inside a
+     * node, a DRAM pool of 1.5 TB a node in front of 3FS. */
+    {"sgl-mc", {"true", "false", "false", "round_robin", "prefill", "8", "1.5TB"}},
 };
 const size_t scenario_n_presets = sizeof(scenario_presets) / sizeof(scenario_presets[0]);
 
@@ -167,6 +170,8 @@ const struct scenario_key scenario_keys[] = {
     {NUMBER("timing.prefill_comm_exposed_frac", timing.prefill_comm_exposed_frac, UNIT_NONE),
      TIMING, FROM(0, 1),
      .doc = "prefill: share of what KV traffic delays the exchange by that nothing hides"},
+    {NUMBER("timing.tp_reduce_s", timing.tp_reduce_s, UNIT_S), TIMING, FROM(0, 1e6), USUAL(0, 0.01),
+     .doc = "latency of an all-reduce of tensor parallelism"},
     {BOOL("timing.free_compute", timing.free_compute), TIMING,
      .doc = "forwards and decode steps take no time: a run shows the transfers alone"},
 
@@ -212,6 +217,8 @@ const struct scenario_key scenario_keys[] = {
      ABOVE_0(1), .doc = "share of the BF16 peak reached by the DSA decode core"},
     {NUMBER("cluster.gpu.hbm_efficiency", cluster.gpu.hbm_efficiency, UNIT_NONE), GPU, ABOVE_0(1),
      .doc = "share of the HBM bandwidth reached"},
+    {NUMBER("cluster.gpu.nvlink_Bps", cluster.gpu.nvlink_Bps, UNIT_BPS), GPU, FROM(0, 1e15),
+     USUAL(0, 5e12), .doc = "NVLink of a GPU, each direction; 0 = not known"},
     {U32("cluster.gpu.nvlink_gpus", cluster.gpu.nvlink_gpus, UNIT_NONE), GPU, FROM(1, 1e6),
      .doc = "GPUs of one NVLink domain"},
     {STRING("cluster.gpu.source", cluster.gpu.source), GPU, .doc = "where its numbers come from"},
@@ -233,6 +240,12 @@ const struct scenario_key scenario_keys[] = {
      FROM(1, 1e16), USUAL(1e9, 1e14),
      .source = "the paper's buffer for the DeepSeek models (320 GB for Qwen)",
      .doc = "KV staging buffer of a node"},
+    {U64("cluster.dram_cache_bytes", cluster.dram_cache_bytes, UNIT_BYTES), .fallback = "0",
+     FROM(0, 1e16), USUAL(0, 1e14),
+     .source =
+         "the paper's systems read from storage; only its SGL(MC) has a pool, of 1.5 TB a node",
+     .doc = "DRAM of a node, beside the staging buffer, for a cache of KV blocks in front of "
+            "storage; 0 = none"},
     {U64("cluster.hbm_bytes", cluster.hbm_bytes, UNIT_BYTES), .fallback = "0", FROM(0, 1e15),
      USUAL(8e9, 4e12), .source = "the GPU profile", .doc = "HBM per GPU; 0 = the GPU profile's"},
     {.path = "cluster.storage.base",
@@ -269,7 +282,8 @@ const struct scenario_key scenario_keys[] = {
      AT(system.preset),
      .fallback = "dualpath",
      .source = "the system itself",
-     .doc = "sets the five switches below"},
+     .doc = "sets the five switches below; sgl-mc also system.tp_gpus and "
+            "cluster.dram_cache_bytes"},
     {BOOL("system.layerwise", system.layerwise), .fallback = "true", .source = "the preset",
      .doc = "HBM of a prefill GPU holds one layer's KV, streamed layer by layer"},
     {BOOL("system.dual_path", system.dual_path), .fallback = "true", .source = "the preset",
@@ -361,6 +375,9 @@ const struct scenario_key scenario_keys[] = {
     {U32("system.submit_threads", system.submit_threads, UNIT_NONE), .fallback = "1", FROM(1, 1024),
      .source = "assumed: one thread per engine",
      .doc = "threads that submit the copies of one GPU's NIC"},
+    {U32("system.tp_gpus", system.tp_gpus, UNIT_NONE), .fallback = "1", FROM(1, 16),
+     .source = "the paper's systems: data-parallel attention; only its SGL(MC) has TP, 8",
+     .doc = "GPUs of a node that make one engine by tensor parallelism"},
     {U32("system.prefill_ep_gpus", system.prefill_ep_gpus, UNIT_NONE), .fallback = "0",
      FROM(0, 1e9), .source = "unpublished; 16 GPUs where the cluster has them, 1 without experts",
      .doc = "GPUs of a prefill expert-parallel group; 0 = automatic"},

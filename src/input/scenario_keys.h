@@ -45,8 +45,8 @@ struct scenario_key {
 extern const struct scenario_key scenario_keys[];
 extern const size_t scenario_n_keys;
 
-/* The switches a preset sets. */
-#define PRESET_N_KEYS 5
+/* The switches a preset sets; NULL: it leaves that one alone. */
+#define PRESET_N_KEYS 7
 struct scenario_preset {
     const char *name;
     const char *values[PRESET_N_KEYS];

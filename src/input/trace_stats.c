@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "datapath/block_lru.h"
 #include "datapath/block_trie.h"
 #include "input/trace_build.h"
 
@@ -121,83 +122,46 @@ int trace_stats_compute(const struct trace *t, struct trace_stats *ret_stats, st
     return 0;
 }
 
-/* The cache: a ring of trie nodes around a sentinel, most recently used first. Links are stored
- * plus one, so that 0 says "not cached" and the sentinel is entry 0. */
+/* The cache: blocks as nodes of a trie, so that a block is its id with the prefix before it. */
 struct lru {
     struct block_trie trie;
-    uint32_t (*links)[2]; /* by node + 1: next (older), previous (newer) */
-    size_t capacity_links;
-    uint64_t n_cached;
+    struct block_lru blocks;
 };
 
-enum { OLDER, NEWER };
-
-static bool is_cached(const struct lru *c, uint32_t node)
+static struct block_key key_of(uint32_t node)
 {
-    return c->links[node + 1][OLDER] != 0;
+    return (struct block_key){.chain = node};
 }
 
-static void detach(struct lru *c, uint32_t entry)
+static int touch(struct lru *c, uint32_t node, struct trace_lru *lru)
 {
-    uint32_t older = c->links[entry][OLDER] - 1, newer = c->links[entry][NEWER] - 1;
-    c->links[newer][OLDER] = older + 1;
-    c->links[older][NEWER] = newer + 1;
-    c->links[entry][OLDER] = c->links[entry][NEWER] = 0;
-    c->n_cached--;
-}
-
-static void attach_newest(struct lru *c, uint32_t entry)
-{
-    uint32_t older = c->links[0][OLDER] - 1;
-    c->links[entry][OLDER] = older + 1;
-    c->links[entry][NEWER] = 1;
-    c->links[0][OLDER] = entry + 1;
-    c->links[older][NEWER] = entry + 1;
-    c->n_cached++;
-}
-
-static int make_room(struct lru *c)
-{
-    size_t old = c->capacity_links;
-    if (trace_grow(&c->links, &c->capacity_links, c->trie.n_nodes + 1u, sizeof(*c->links)) < 0) {
-        return -ENOMEM;
-    }
-    memset(c->links + old, 0, (c->capacity_links - old) * sizeof(*c->links));
-    if (old == 0) {
-        c->links[0][OLDER] = c->links[0][NEWER] = 1;
-    }
-    return 0;
-}
-
-static void touch(struct lru *c, uint32_t node, struct trace_lru *lru)
-{
-    if (is_cached(c, node)) {
-        detach(c, node + 1);
-    }
-    attach_newest(c, node + 1);
-    if (c->n_cached > lru->capacity_blocks) {
-        detach(c, c->links[0][NEWER] - 1);
+    int rc = block_lru_touch(&c->blocks, key_of(node), NULL)
+                 ? 0
+                 : block_lru_add(&c->blocks, key_of(node), 0);
+    if (rc == 0 && c->blocks.n_blocks > lru->capacity_blocks) {
+        block_lru_remove_oldest(&c->blocks, NULL);
         lru->evictions++;
     }
+    return rc;
 }
 
 static int lru_request(struct lru *c, const struct trace_turn *turn, const uint64_t *ids,
                        uint32_t scope, uint32_t *nodes, struct trace_lru *lru)
 {
     int rc = block_trie_insert(&c->trie, scope, ids, turn->n_ids, NULL);
-    if (rc < 0 || make_room(c) < 0) {
-        return rc < 0 ? rc : -ENOMEM;
+    if (rc < 0) {
+        return rc;
     }
     block_trie_path(&c->trie, scope, ids, turn->n_ids, nodes);
     uint32_t hit = 0;
-    while (hit < turn->n_ids && is_cached(c, nodes[hit])) {
+    while (hit < turn->n_ids && block_lru_find(&c->blocks, key_of(nodes[hit]), NULL)) {
         hit++;
     }
     lru->hit_blocks += hit;
-    for (uint32_t i = 0; i < turn->n_ids; i++) {
-        touch(c, nodes[i], lru);
+    for (uint32_t i = 0; rc == 0 && i < turn->n_ids; i++) {
+        rc = touch(c, nodes[i], lru);
     }
-    return 0;
+    return rc;
 }
 
 static uint32_t longest_list(const struct trace *t)
@@ -211,12 +175,13 @@ static uint32_t longest_list(const struct trace *t)
 
 int trace_lru_compute(const struct trace *t, struct trace_lru *lru, struct err *err)
 {
-    struct lru c = {0};
+    struct lru c;
     struct trace_lru result = {.capacity_blocks = lru->capacity_blocks};
     uint32_t *session_of = map_sessions(t);
     uint32_t *nodes = malloc((longest_list(t) + (size_t)1) * sizeof(*nodes));
     int rc = session_of && nodes ? 0 : -ENOMEM;
     block_trie_init(&c.trie);
+    block_lru_init(&c.blocks);
     for (uint64_t i = 0; rc == 0 && i < t->n_turns; i++) {
         uint64_t at = t->file_order[i];
         const struct trace_turn *turn = &t->turns[at];
@@ -224,7 +189,7 @@ int trace_lru_compute(const struct trace *t, struct trace_lru *lru, struct err *
                          &result);
     }
     block_trie_done(&c.trie);
-    free(c.links);
+    block_lru_done(&c.blocks);
     free(session_of);
     free(nodes);
     if (rc < 0) {

@@ -22,6 +22,7 @@ struct gpu_profile {
     double mfu_attention_decode;  /* dense GQA / MLA decode core, of the BF16 peak */
     double mfu_sparse_decode;     /* DSA decode core, of the BF16 peak */
     double hbm_efficiency;        /* reached share of hbm_Bps */
+    double nvlink_Bps;    /* of a GPU, each direction; 0 = not known, no tensor parallelism */
     uint32_t nvlink_gpus; /* GPUs of one NVLink domain: EP groups up to this size avoid the NICs */
     char source[256];
 };

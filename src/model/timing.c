@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "model/collectives.h"
+#include "model/tensor.h"
 
 /* Embedding and LM head are kept in BF16 by the FP8 and MXFP4 checkpoints (DeepSeek-V3, gpt-oss).
  */
@@ -11,6 +12,9 @@
 
 /* BF16 latent and rope key, as the dense MLA decode kernels read them. */
 #define MLA_DECODE_BYTES 2.0
+
+/* Assumed: share of NVLink's rate that a large all-reduce's ring reaches, as nccl-tests report. */
+#define REDUCE_EFFICIENCY 0.8
 
 struct timing_config timing_config_defaults(void)
 {
@@ -35,6 +39,8 @@ struct timing_config timing_config_defaults(void)
         /* Assumed: half a delay is hidden by the other half batch, which itself waits for its own.
          */
         .prefill_comm_exposed_frac = 0.5,
+        /* Assumed: one-shot all-reduces of 8 GPUs over NVLink take about 10 us when small. */
+        .tp_reduce_s = 10e-6,
     };
 }
 
@@ -53,16 +59,32 @@ static double hbm_rate(const struct timing_model *tm)
     return tm->gpu.hbm_Bps * tm->gpu.hbm_efficiency;
 }
 
+/* GPUs of an engine. */
+static uint32_t engine_gpus(const struct timing_model *tm)
+{
+    return tm->tp > 1 ? tm->tp : 1;
+}
+
+/* All-reduces of tok tokens, all layers. */
+static double reduce_s(const struct timing_model *tm, double tok)
+{
+    double bytes = tensor_reduce_bytes(&tm->card, tok, tm->tp);
+    return bytes > 0 ? 2.0 * tm->card.n_layers * tm->config.tp_reduce_s +
+                           bytes / (tm->gpu.nvlink_Bps * REDUCE_EFFICIENCY)
+                     : 0;
+}
+
 /* Parameters of one GPU's data-parallel products for one token: all it meets but routed experts. */
 static double linear_params(const struct timing_model *tm, const struct card_params *p)
 {
-    return tm->card.active_params - p->routed_active;
+    return tensor_params(&tm->card, tm->card.active_params - p->routed_active, tm->tp);
 }
 
 static double linear_bytes(const struct timing_model *tm, const struct card_params *p)
 {
     double w = tm->card.weight_bytes_per_param;
-    return (linear_params(tm, p) - p->head) * w + p->head * fmax(w, HEAD_BYTES_PER_PARAM);
+    double head = p->head / engine_gpus(tm);
+    return (linear_params(tm, p) - head) * w + head * fmax(w, HEAD_BYTES_PER_PARAM);
 }
 
 /*
@@ -85,7 +107,8 @@ double timing_attention_ns(const struct timing_model *tm, double cached_tok, dou
     const struct gpu_profile *gpu = &tm->gpu;
     double mfu =
         tm->card.attention == ATTENTION_DSA ? gpu->mfu_sparse_prefill : gpu->mfu_attention_prefill;
-    double core_s = card_core_flops(&tm->card, cached_tok, new_tok) / (gpu->bf16_flops * mfu);
+    double core_s =
+        card_core_flops(&tm->card, cached_tok, new_tok) / engine_gpus(tm) / (gpu->bf16_flops * mfu);
     double indexer_s = card_indexer_flops(&tm->card, cached_tok, new_tok) /
                        (gpu->fp8_flops * gpu->mfu_indexer_prefill);
     return to_ns((core_s + indexer_s) / tm->config.attention_efficiency);
@@ -99,7 +122,8 @@ double timing_linear_ns(const struct timing_model *tm, double new_tok)
     struct card_params p = card_count_params(&tm->card);
     double rate = gemm_peak(tm) * tm->gpu.mfu_gemm * tm->config.linear_efficiency;
     return to_ns(
-        hypot(2 * linear_params(tm, &p) * new_tok / rate, linear_bytes(tm, &p) / hbm_rate(tm)));
+        hypot(2 * linear_params(tm, &p) * new_tok / rate, linear_bytes(tm, &p) / hbm_rate(tm)) +
+        reduce_s(tm, new_tok));
 }
 
 double timing_experts_ns(const struct timing_model *tm, double group_tok, uint32_t group_gpus)
@@ -109,6 +133,7 @@ double timing_experts_ns(const struct timing_model *tm, double group_tok, uint32
     }
     struct card_params p = card_count_params(&tm->card);
     double rate = gemm_peak(tm) * tm->gpu.mfu_grouped_gemm * tm->config.linear_efficiency;
+    group_gpus *= engine_gpus(tm);
     return to_ns(hypot(2 * p.routed_active * group_tok / group_gpus / rate,
                        expert_bytes(tm, &p, group_tok, group_gpus) / hbm_rate(tm)));
 }
@@ -152,19 +177,21 @@ static double decode_gqa_s(const struct timing_model *tm, double batch, double c
     double full = card_full_layers(card);
     double keys = full * context_tok + (double)card->n_window_layers * card->window_tok * batch;
     double bytes = full > 0 ? card->kv_bytes_per_tok_layer * card->n_layers / full : 0;
-    return decode_kernel_s(tm, keys, 4.0 * card->n_heads * card->head_dim,
-                           tm->gpu.bf16_flops * tm->gpu.mfu_attention_decode, bytes);
+    return decode_kernel_s(tm, keys, 4.0 * card->n_heads * card->head_dim / engine_gpus(tm),
+                           tm->gpu.bf16_flops * tm->gpu.mfu_attention_decode,
+                           bytes / tensor_kv_parts(card, tm->tp));
 }
 
-static double latent_flops_per_key(const struct model_card *card)
+static double latent_flops_per_key(const struct timing_model *tm)
 {
-    return 2.0 * card->n_heads * (2.0 * card->kv_lora_rank + card->rope_dim);
+    const struct model_card *card = &tm->card;
+    return 2.0 * card->n_heads * (2.0 * card->kv_lora_rank + card->rope_dim) / engine_gpus(tm);
 }
 
 static double decode_mla_s(const struct timing_model *tm, double context_tok)
 {
     const struct model_card *card = &tm->card;
-    return decode_kernel_s(tm, card->n_layers * context_tok, latent_flops_per_key(card),
+    return decode_kernel_s(tm, card->n_layers * context_tok, latent_flops_per_key(tm),
                            tm->gpu.bf16_flops * tm->gpu.mfu_attention_decode,
                            MLA_DECODE_BYTES * (card->kv_lora_rank + card->rope_dim));
 }
@@ -175,7 +202,7 @@ static double decode_dsa_s(const struct timing_model *tm, double batch, double c
     const struct model_card *card = &tm->card;
     double core_s =
         decode_kernel_s(tm, (double)card->n_layers * card->sparse_topk * batch,
-                        latent_flops_per_key(card), tm->gpu.bf16_flops * tm->gpu.mfu_sparse_decode,
+                        latent_flops_per_key(tm), tm->gpu.bf16_flops * tm->gpu.mfu_sparse_decode,
                         card->kv_bytes_per_tok_layer - card->indexer_bytes_per_tok_layer);
     double indexer_s = decode_kernel_s(
         tm, card->n_layers * context_tok, 2.0 * card->indexer_heads * card->indexer_dim,
@@ -205,7 +232,8 @@ double timing_decode_gpu_ns(const struct timing_model *tm, double batch, double 
     double gemm_s = hypot(2 * linear_params(tm, &p) * batch / (gemm_peak(tm) * tm->gpu.mfu_gemm),
                           linear_bytes(tm, &p) / hbm_rate(tm));
     return to_ns(gemm_s / tm->config.decode_efficiency +
-                 decode_attention_s(tm, batch, context_tok) + tm->config.decode_sequence_s * batch);
+                 decode_attention_s(tm, batch, context_tok) + tm->config.decode_sequence_s * batch +
+                 reduce_s(tm, batch));
 }
 
 double timing_decode_wire_ns(const struct timing_model *tm, double batch_per_gpu,
@@ -242,12 +270,12 @@ double timing_decode_group_ns(const struct timing_model *tm, double group_batch,
     double step_s = tm->config.decode_fixed_s;
     if (card_moe_layers(&tm->card) > 0 && group_batch > 0) {
         struct card_params p = card_count_params(&tm->card);
-        double batch = group_batch / group_gpus;
+        uint32_t gpus = group_gpus * engine_gpus(tm);
         double rate = gemm_peak(tm) * tm->gpu.mfu_grouped_gemm;
-        step_s += hypot(2 * p.routed_active * batch / rate,
-                        expert_bytes(tm, &p, group_batch, group_gpus) / hbm_rate(tm)) /
+        step_s += hypot(2 * p.routed_active * group_batch / gpus / rate,
+                        expert_bytes(tm, &p, group_batch, gpus) / hbm_rate(tm)) /
                   tm->config.decode_efficiency;
-        step_s += decode_comm_s(tm, batch, group_gpus);
+        step_s += decode_comm_s(tm, group_batch / group_gpus, group_gpus);
     }
     return to_ns(step_s);
 }
@@ -257,6 +285,7 @@ double timing_weight_bytes_per_gpu(const struct timing_model *tm, uint32_t ep_gp
     struct card_params p = card_count_params(&tm->card);
     double w = tm->card.weight_bytes_per_param;
     double tables = p.head + p.embedding;
-    double rest = tm->card.total_params - p.routed - tables;
-    return tables * fmax(w, HEAD_BYTES_PER_PARAM) + (rest + p.routed / ep_gpus) * w;
+    double rest = tensor_params(&tm->card, tm->card.total_params - p.routed - tables, tm->tp);
+    return tables / engine_gpus(tm) * fmax(w, HEAD_BYTES_PER_PARAM) +
+           (rest + p.routed / (ep_gpus * engine_gpus(tm))) * w;
 }

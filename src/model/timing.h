@@ -52,16 +52,26 @@ struct timing_config {
     double prefill_comm_exposed_frac; /* share of the time by which KV traffic stretches a prefill's
                                          dispatch and combine that the other half batch does not
                                          hide */
-    bool free_compute; /* forwards and steps take no time: only transfers are looked at */
+    double tp_reduce_s; /* latency of an all-reduce inside an engine of several GPUs */
+    bool free_compute;  /* forwards and steps take no time: only transfers are looked at */
 };
 
 /* The documented defaults; the source of each stands in timing.c. */
 struct timing_config timing_config_defaults(void);
 
+/*
+ * tp GPUs make an engine by tensor parallelism (model/tensor.h); 0 or 1: an engine is a GPU. Below,
+ * "GPU" then stands for such an engine, and its times are those of each of its GPUs: with the
+ * parameters and query heads that one has, KV reads in tensor_kv_parts() parts, the indexer whole,
+ * and, hidden by nothing, two all-reduces a layer of
+ *     tp_reduce_s + bytes / (0.8 * NVLink's rate)
+ * each. Experts are cut in tp: of group_tok tokens a GPU computes as much as in an EP group of tp.
+ */
 struct timing_model {
     struct model_card card;
     struct gpu_profile gpu;
     struct timing_config config;
+    uint32_t tp;
 };
 
 /* Prefill attention of one request on one GPU, all layers: new_tok tokens on cached_tok. In ns. */
@@ -115,7 +125,7 @@ double timing_decode_wire_ns(const struct timing_model *tm, double batch_per_gpu
 
 /*
  * Bytes of weights resident on each GPU when experts are spread over ep_gpus GPUs (1 = all of
- * them). Embedding and LM head stay in BF16 where the rest is quantised, as in the published
+ * them; with tensor parallelism, over so many engines). Embedding and LM head stay in BF16 where the rest is quantised, as in the published
  * checkpoints.
  */
 double timing_weight_bytes_per_gpu(const struct timing_model *tm, uint32_t ep_gpus);

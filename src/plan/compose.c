@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "input/scenario_derive.h"
+#include "model/tensor.h"
 
 static uint32_t group_nodes(uint32_t ep_gpus, uint32_t gpus_per_node)
 {
@@ -47,6 +48,16 @@ static void set_memories(const struct scenario *sc, const struct scenario_derive
     c->decode_hbm_blocks = d->decode.hbm_kv_bytes / block;
 }
 
+double compose_engine_nic_Bps(const struct scenario *sc)
+{
+    return sc->cluster.cnic_Bps * sc->system.tp_gpus;
+}
+
+uint32_t compose_hbm_copies(const struct scenario *sc)
+{
+    return sc->system.tp_gpus / tensor_kv_parts(&sc->model, sc->system.tp_gpus);
+}
+
 /* Time of a typical request's hits on the NIC over that of its forward: half the longest context,
  * of which 5 % are new, as for beta. */
 static double transfer_over_compute(const struct scenario *sc, const struct cluster *c)
@@ -57,7 +68,8 @@ static double transfer_over_compute(const struct scenario *sc, const struct clus
         timing_attention_ns(c->timing, context - new_tok, new_tok) +
         timing_linear_ns(c->timing, new_tok) +
         timing_experts_ns(c->timing, new_tok * c->prefill_ep_gpus, c->prefill_ep_gpus);
-    return compute_ns > 0 ? bytes / sc->cluster.cnic_Bps * 1e9 / compute_ns : INFINITY;
+    double Bps = compose_engine_nic_Bps(sc) / compose_hbm_copies(sc);
+    return compute_ns > 0 ? bytes / Bps * 1e9 / compute_ns : INFINITY;
 }
 
 static uint32_t forward_stages(const struct scenario *sc, const struct cluster *c)
@@ -136,8 +148,8 @@ int compose_cluster(const struct scenario *sc, struct timing_model *ret_timing,
 {
     struct scenario_derived d;
     scenario_derive(sc, &d);
-    *ret_timing =
-        (struct timing_model){.card = sc->model, .gpu = sc->cluster.gpu, .config = sc->timing};
+    *ret_timing = (struct timing_model){
+        .card = sc->model, .gpu = sc->cluster.gpu, .config = sc->timing, .tp = sc->system.tp_gpus};
     double per_layer = sc->model.kv_bytes_per_tok_layer;
     if (per_layer != floor(per_layer)) {
         err_field(err, "model.kv_bytes_per_tok_layer");
@@ -146,7 +158,7 @@ int compose_cluster(const struct scenario *sc, struct timing_model *ret_timing,
     struct cluster c = {
         .prefill_nodes = sc->cluster.prefill_nodes,
         .decode_nodes = sc->cluster.decode_nodes,
-        .gpus_per_node = sc->cluster.gpus_per_node,
+        .gpus_per_node = sc->cluster.gpus_per_node / sc->system.tp_gpus,
         .prefill_ep_gpus = d.prefill.ep_gpus,
         .decode_ep_gpus = d.decode.ep_gpus,
         .prefill_group_nodes = group_nodes(d.prefill.ep_gpus, sc->cluster.gpus_per_node),

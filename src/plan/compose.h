@@ -24,6 +24,15 @@
 #define COMPOSE_STAGES_FAR   4u
 #define COMPOSE_NEAR_BALANCE 8.0
 
+/*
+ * With tensor parallelism (system.tp_gpus > 1) the "GPUs" of the schedulers, engines and links are
+ * engines of tp GPUs, whose NICs are one that is as fast as all of them. A copy into HBM is made once
+ * for each GPU that holds the same KV, over the NIC of that GPU and out of DRAM each time: tp times with
+ * a latent (MLA), tp / KV heads where there are fewer of those. What leaves HBM leaves once.
+ */
+double compose_engine_nic_Bps(const struct scenario *sc);
+uint32_t compose_hbm_copies(const struct scenario *sc);
+
 /* ret_timing must outlive ret_cluster, which points to it. -EINVAL with err when the groups do not
  * come out even or the KV layout is not one of whole bytes. */
 int compose_cluster(const struct scenario *sc, struct timing_model *ret_timing,

@@ -105,7 +105,7 @@ static int cache_compute(const struct target *t, double *ret, struct err *err)
 static double forward_ns(const struct scenario *sc, double n)
 {
     const struct timing_model tm = {
-        .card = sc->model, .gpu = sc->cluster.gpu, .config = sc->timing};
+        .card = sc->model, .gpu = sc->cluster.gpu, .config = sc->timing, .tp = sc->system.tp_gpus};
     double cached = (double)sc->workload.max_len_tok / 2 - APPEND_TOK, tok = n * APPEND_TOK;
     uint32_t gpus = sc->system.prefill_ep_gpus;
     return timing_forward_fixed_ns(&tm) +
@@ -201,8 +201,8 @@ static int plan_runs(const struct paper_report *report, struct paper_run *runs,
     return 0;
 }
 
-/* Bytes of KV behind the agents in the system: what a cache would have to hold. */
-static double working_set(const struct target *t, const struct run_outcome *o)
+/* Bytes of KV behind the agents in the system, what a cache would have to hold: tok tokens. */
+static double working_set(const struct target *t, double tok)
 {
     struct scenario sc;
     struct scenario_notes notes;
@@ -211,7 +211,7 @@ static double working_set(const struct target *t, const struct run_outcome *o)
         return 0;
     }
     scenario_notes_done(&notes);
-    return o->steady.context_tok * (double)card_kv_bytes_per_tok(&sc.model);
+    return tok * (double)card_kv_bytes_per_tok(&sc.model);
 }
 
 static void add_outcome(struct paper_row *row, const struct run_outcome *o)
@@ -222,7 +222,9 @@ static void add_outcome(struct paper_row *row, const struct run_outcome *o)
         return;
     }
     if (is_metric(row->target, "working_set_bytes")) {
-        value = working_set(row->target, o);
+        value = working_set(row->target, o->steady.working_set.simulated_tok);
+    } else if (is_metric(row->target, "working_set_model_bytes")) {
+        value = working_set(row->target, o->steady.working_set.model_tok);
     } else if (target_value(row->metric, o, &value)) {
         err_set(&row->err, -EINVAL, "unknown metric \"%s\"", row->metric);
         return;

@@ -62,6 +62,17 @@ static int check_scenario(const struct scenario *sc, const struct cluster *c, st
                        "found %" PRIu64 ", expected 0: a real run deletes nothing from storage",
                        sc->cluster.storage.capacity_bytes);
     }
+    if (sc->system.tp_gpus > 1) {
+        err_field(err, "system.tp_gpus");
+        return err_set(err, -EINVAL, "found %u, expected 1: an engine of a real run is one GPU",
+                       sc->system.tp_gpus);
+    }
+    if (sc->cluster.dram_cache_bytes > 0) {
+        err_field(err, "cluster.dram_cache_bytes");
+        return err_set(err, -EINVAL,
+                       "found %" PRIu64 ", expected 0: real runs read from storage alone",
+                       sc->cluster.dram_cache_bytes);
+    }
     if (c->kv.layer_tok_bytes % sizeof(float)) {
         err_field(err, "model.kv_bytes_per_tok_layer");
         return err_set(err, -EINVAL,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "plan/recorder.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "base/units.h"
 
@@ -27,7 +29,9 @@ static void turn_arrived(void *self)
 static void turn_over(void *self, const struct client_turn *t)
 {
     struct recorder *r = self;
-    const struct metrics_turn m = {.prompt_tok = t->prompt_tok,
+    uint64_t *end_ns = &r->turn_end_ns[t->session];
+    const struct metrics_turn m = {.since_ns = *end_ns ? *end_ns : t->arrival_ns,
+                                   .prompt_tok = t->prompt_tok,
                                    .hit_tok = t->hit_tok,
                                    .gen_tok = t->gen_tok,
                                    .arrival_ns = t->arrival_ns,
@@ -39,6 +43,7 @@ static void turn_over(void *self, const struct client_turn *t)
                                    .read_ns = t->read_ns,
                                    .prefill_ns = t->prefill_ns};
     metrics_turn_over(&r->metrics, &m);
+    *end_ns = t->last_ns;
     uint32_t block = r->cluster->kv.block_tok;
     r->expected_blocks += (t->prompt_tok + t->gen_tok - 1) / block - t->hit_tok / block;
     if (r->requests_csv) {
@@ -52,7 +57,10 @@ static void session_over(void *self, uint32_t session, uint64_t arrival_ns, uint
     struct workload_session ws;
     r->workload->ops->session(r->workload, session, &ws);
     if (ws.parent == WORKLOAD_NONE) {
-        metrics_agent_over(&r->metrics, arrival_ns, end_ns);
+        struct workload_turn last;
+        r->workload->ops->turn(r->workload, session, ws.n_turns - 1, &last);
+        metrics_agent_over(&r->metrics, arrival_ns, end_ns,
+                           (uint64_t)last.prompt_tok + last.gen_tok);
     }
 }
 
@@ -85,8 +93,11 @@ int recorder_start(struct recorder *r, struct loop *loop, const struct metrics_p
         .n_prefill_engines = c->prefill_nodes * c->gpus_per_node,
         .balance_window_ns = units_s_to_ns(r->scenario->report.balance_window_s),
     };
-    int rc = metrics_init(&r->metrics, loop, probe, &config);
+    r->turn_end_ns = calloc(r->workload->n_sessions + 1u, sizeof(*r->turn_end_ns));
+    int rc = r->turn_end_ns ? metrics_init(&r->metrics, loop, probe, &config) : -ENOMEM;
     if (rc) {
+        free(r->turn_end_ns);
+        r->turn_end_ns = NULL;
         return rc;
     }
     if (r->requests_csv) {
@@ -102,6 +113,8 @@ int recorder_start(struct recorder *r, struct loop *loop, const struct metrics_p
 void recorder_done(struct recorder *r)
 {
     metrics_done(&r->metrics);
+    free(r->turn_end_ns);
+    r->turn_end_ns = NULL;
 }
 
 void recorder_observe_client(struct recorder *r, struct client_observer *ret)
@@ -129,6 +142,15 @@ static void add_slo(const struct recorder *r, struct result *ret)
         !ret->unstable && ret->ttft_s.mean <= slo->ttft_s && ret->tpot_s.mean <= slo->tpot_s;
 }
 
+static void add_working_set(const struct recorder *r, struct result *ret)
+{
+    const struct kv_layout *kv = &r->cluster->kv;
+    double per_tok = (double)(kv->layer_tok_bytes * kv->n_layers);
+    struct metrics_working_set w = metrics_working_set(&r->metrics, 0, r->metrics.n_samples - 1);
+    ret->working_set_bytes = w.simulated_tok * per_tok;
+    ret->working_set_model_bytes = w.model_tok * per_tok;
+}
+
 /* When the last agent comes, whatever rule agents come by; 0 when all are there from the start. */
 uint64_t recorder_last_arrival_ns(const struct workload *w)
 {
@@ -147,7 +169,8 @@ void recorder_result(struct recorder *r, const char *backend, const char *trace_
     *ret = (struct result){.seed = sc->seed, .prefill_stretch = 1, .decode_stretch = 1};
     metrics_finish(&r->metrics, recorder_last_arrival_ns(r->workload), ret);
     add_slo(r, ret);
-    ret->gpu_hours = cluster_nodes(r->cluster) * r->cluster->gpus_per_node * ret->jct_s / 3600;
+    add_working_set(r, ret);
+    ret->gpu_hours = cluster_nodes(r->cluster) * sc->cluster.gpus_per_node * ret->jct_s / 3600;
     ret->usd = ret->gpu_hours * sc->cost.gpu_hour_usd;
     snprintf(ret->version, sizeof(ret->version), "%s", DUALPATH_VERSION);
     snprintf(ret->backend, sizeof(ret->backend), "%s", backend);

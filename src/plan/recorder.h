@@ -20,6 +20,7 @@ struct recorder {
     const struct workload *workload;
     FILE *requests_csv, *decisions_csv; /* NULL: not wanted */
     struct metrics metrics;
+    uint64_t *turn_end_ns;    /* by session: of its last turn, 0 = none */
     uint64_t expected_blocks; /* that finished requests should have persisted */
 };
 

@@ -63,7 +63,7 @@ void run_steady_find(const struct metrics *m, uint64_t last_arrival_ns, struct r
         .agent_jct_s =
             mean(s->agent_jct_s, t->agent_jct_s, (double)(t->agents_over - s->agents_over)),
         .agents = in_system,
-        .context_tok = mean(s->context_tok_s, t->context_tok_s, span_s),
+        .working_set = metrics_working_set(m, a, b),
     };
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "input/scenario.h"
+#include "report/metrics.h"
 #include "report/result.h"
 
 /* A run over time, at most this many points, evenly spread. */
@@ -33,8 +34,8 @@ struct run_steady {
     bool reached; /* false: no such window; the second half of the arrivals is taken */
     double start_s, end_s;
     double ttft_s, ttst_s, tpot_s, agent_jct_s;
-    double agents;      /* in the system, mean */
-    double context_tok; /* of their prompts, mean */
+    double agents; /* in the system, mean */
+    struct metrics_working_set working_set;
 };
 
 struct run_job {

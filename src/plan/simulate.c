@@ -116,6 +116,20 @@ static struct sim_submit_config submit_of(const struct scenario_system *s)
                                       .local_past_nic = cuda};
 }
 
+static int build_tier(struct simulation *s)
+{
+    const struct cluster *c = &s->cluster;
+    const struct dram_tier_config config = {.node_bytes = s->scenario->cluster.dram_cache_bytes,
+                                            .block_bytes = kv_full_block_bytes(&c->kv),
+                                            .keys = block_keys_of,
+                                            .self = &s->block_keys};
+    if (config.node_bytes == 0) {
+        return 0;
+    }
+    block_keys_init(&s->block_keys, s->workload, &s->client.trie, c->kv.block_tok);
+    return dram_tier_init(&s->tier, &s->dp, &config);
+}
+
 static int build_ports(struct simulation *s, struct err *err)
 {
     const struct scenario *sc = s->scenario;
@@ -123,7 +137,8 @@ static int build_ports(struct simulation *s, struct err *err)
     struct sim_dp_config dp = {
         .n_nodes = cluster_nodes(c),
         .gpus_per_node = c->gpus_per_node,
-        .cnic_Bps = sc->cluster.cnic_Bps,
+        .cnic_Bps = compose_engine_nic_Bps(sc),
+        .hbm_copies = compose_hbm_copies(sc),
         .dram_Bps = sc->cluster.dram_Bps,
         .storage = storage_of(sc),
         .cluster_Bps = sc->cluster.storage.cluster_Bps,
@@ -144,6 +159,7 @@ static int build_ports(struct simulation *s, struct err *err)
         .links = sc->system.fidelity == FIDELITY_PACKET ? &s->bursts.links : &s->dp.links,
     };
     int rc = sim_dp_init(&s->dp, &s->loop, &dp);
+    rc = rc ? rc : build_tier(s);
     if (rc == 0 && sc->system.fidelity == FIDELITY_PACKET) {
         rc = packet_mode_build(s, err);
     }
@@ -262,6 +278,10 @@ void simulation_free(struct simulation *s)
         sim_compute_done(&s->compute);
         sim_messages_done(&s->messages);
         packet_mode_done(s);
+        if (s->dp.tier) {
+            dram_tier_done(&s->tier);
+            block_keys_done(&s->block_keys);
+        }
         sim_dp_done(&s->dp);
         loop_done(&s->loop);
     }

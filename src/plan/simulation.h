@@ -4,12 +4,14 @@
 #ifndef DUALPATH_PLAN_SIMULATION_H
 #define DUALPATH_PLAN_SIMULATION_H
 
+#include "plan/block_keys.h"
 #include "plan/recorder.h"
 #include "plan/simulate.h"
 #include "sched/central.h"
 #include "sched/client.h"
 #include "sched/decode_node.h"
 #include "sched/prefill_node.h"
+#include "sim/dram_tier.h"
 #include "sim/packet_bursts.h"
 #include "sim/sim_compute.h"
 #include "sim/sim_dp.h"
@@ -29,6 +31,8 @@ struct simulation {
     struct sim_dp dp;
     struct packet_dp packets;    /* fidelity packet: the copies of dp... */
     struct packet_bursts bursts; /* ...and the collectives */
+    struct dram_tier tier;       /* cluster.dram_cache_bytes > 0: dp.tier points to it */
+    struct block_keys block_keys;
     struct sim_messages messages;
     struct sim_compute compute;
     struct prefill_node *prefill;

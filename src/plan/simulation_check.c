@@ -50,6 +50,33 @@ static int check_stored(const struct stored *st, uint64_t persisted, struct err 
                       st->blocks + st->evicted + st->overwritten, persisted);
 }
 
+/* What reads found in the pools and in storage is what hit. */
+static int check_tier(const struct simulation *s, struct err *err)
+{
+    const struct dram_tier *t = &s->tier;
+    char what[160];
+    if (!s->dp.tier) {
+        return 0;
+    }
+    if (dram_tier_check(t, what, sizeof(what))) {
+        err_field(err, "conservation");
+        return err_set(err, -EPROTO, "%s", what);
+    }
+    uint64_t from_nic = 0, found = 0;
+    for (uint32_t n = 0; n < cluster_nodes(&s->cluster); n++) {
+        from_nic += s->dp.nodes[n].snic.bytes_out[0];
+    }
+    for (unsigned i = 0; i < DRAM_TIER_N_SOURCES; i++) {
+        found += t->read_bytes[i];
+    }
+    int rc = equal(err, "bytes read from DRAM pools and storage", found,
+                   s->dp.dp.accounts[DP_CLASS_READ].bytes_out);
+    return rc || s->dp.config.free_transfers
+               ? rc
+               : equal(err, "bytes that the DRAM pools left to storage",
+                       t->read_bytes[DRAM_TIER_STORAGE], from_nic);
+}
+
 static int check_tokens(const struct simulation *s, struct err *err)
 {
     const struct client_totals *t = &s->client.totals;
@@ -101,6 +128,7 @@ static int check_room(const struct simulation *s, struct err *err)
 int simulation_check(const struct simulation *s, struct err *err)
 {
     int rc = check_bytes(s, err);
+    rc = rc ? rc : check_tier(s, err);
     rc = rc ? rc : check_tokens(s, err);
     return rc ? rc : check_room(s, err);
 }

@@ -9,7 +9,7 @@ static void add_cnics(const struct simulation *s, uint32_t node, uint32_t n_node
                       double *ret_read_s, double *ret_write_s)
 {
     uint32_t g = s->cluster.gpus_per_node;
-    double capacity = s->scenario->cluster.cnic_Bps * n_nodes * g;
+    double capacity = s->dp.config.cnic_Bps * n_nodes * g;
     for (uint32_t i = 0; i < g; i++) {
         const struct sim_cnic *c = &s->dp.cnics[node * g + i];
         double inference_bytes = sim_dp_inference_bytes(&s->dp, c);
@@ -99,6 +99,24 @@ static void add_eviction(const struct simulation *s, struct result *ret)
     ret->evicted_tok = s->client.totals.evicted_tok;
 }
 
+static void add_dram_cache(const struct simulation *s, struct result_dram_cache *ret)
+{
+    const struct dram_tier *t = &s->tier;
+    uint64_t block = t->config.block_bytes;
+    *ret = (struct result_dram_cache){
+        .used = true,
+        .capacity_bytes = t->node_blocks * block * cluster_nodes(&s->cluster),
+        .peak_bytes = t->peak_blocks * block,
+        .local_bytes = t->read_bytes[DRAM_TIER_LOCAL],
+        .remote_bytes = t->read_bytes[DRAM_TIER_REMOTE],
+        .storage_bytes = t->read_bytes[DRAM_TIER_STORAGE],
+        .added_blocks = t->added_blocks,
+        .evicted_blocks = t->evicted_blocks,
+    };
+    uint64_t found = ret->local_bytes + ret->remote_bytes, all = found + ret->storage_bytes;
+    ret->hit_ratio = all ? (double)found / (double)all : 0;
+}
+
 static double stretch_of(const struct sim_collectives *c)
 {
     return c->alone_ns > 0 ? c->stretched_ns / c->alone_ns : 1;
@@ -113,6 +131,9 @@ void simulation_result(struct simulation *s, struct result *ret)
     add_bytes(s, ret);
     add_reuse(s, ret);
     add_eviction(s, ret);
+    if (s->dp.tier) {
+        add_dram_cache(s, &ret->dram_cache);
+    }
     ret->prefill_stretch = stretch_of(&s->compute.prefill_collectives);
     ret->decode_stretch = stretch_of(&s->compute.decode_collectives);
 }

@@ -98,6 +98,7 @@ static const struct flat_field fields[] = {
     DOUBLE(timing.gpu.mfu_attention_decode),
     DOUBLE(timing.gpu.mfu_sparse_decode),
     DOUBLE(timing.gpu.hbm_efficiency),
+    DOUBLE(timing.gpu.nvlink_Bps),
     U32(timing.gpu.nvlink_gpus),
     TEXT(timing.gpu.source),
 
@@ -112,7 +113,9 @@ static const struct flat_field fields[] = {
     DOUBLE(timing.config.decode_collective_remote_s),
     DOUBLE(timing.config.decode_comm_exposed_frac),
     DOUBLE(timing.config.prefill_comm_exposed_frac),
+    DOUBLE(timing.config.tp_reduce_s),
     BOOL(timing.config.free_compute),
+    U32(timing.tp),
 
     U64(seed),
     U32(heads),

@@ -85,6 +85,7 @@ static void take_sample(struct metrics *m)
     s->prompt_tok = m->prompt_tok;
     s->agents_over = m->agents;
     s->balance = m->balance.sums;
+    s->total_tok = m->total_tok;
     m->probe.read(m->probe.self, s);
 }
 
@@ -177,14 +178,15 @@ void metrics_turn_over(struct metrics *m, const struct metrics_turn *t)
     m->read_s += (double)t->read_ns * 1e-9;
     m->prefill_s += (double)t->prefill_ns * 1e-9;
     m->latency_s += (double)(t->last_ns - t->arrival_ns) * 1e-9;
-    m->context_tok_s += (double)t->prompt_tok * (double)(t->last_ns - t->arrival_ns) * 1e-9;
+    m->context_tok_s += (double)t->prompt_tok * (double)(t->last_ns - t->since_ns) * 1e-9;
     uint64_t end_ns = t->last_ns - m->origin_ns;
     m->last_end_ns = end_ns > m->last_end_ns ? end_ns : m->last_end_ns;
 }
 
-void metrics_agent_over(struct metrics *m, uint64_t arrival_ns, uint64_t end_ns)
+void metrics_agent_over(struct metrics *m, uint64_t arrival_ns, uint64_t end_ns, uint64_t total_tok)
 {
     m->agents++;
+    m->total_tok += total_tok;
     hist_add(&m->agent_jct, end_ns - arrival_ns);
 }
 
@@ -259,6 +261,23 @@ static void steady_part(const struct metrics *m, uint32_t a, uint32_t b, struct 
 static double in_system_at(const struct metrics *m, uint32_t i)
 {
     return (double)m->samples[i].arrived - (double)m->samples[i].over;
+}
+
+struct metrics_working_set metrics_working_set(const struct metrics *m, uint32_t a, uint32_t b)
+{
+    const struct metrics_sample *s = &m->samples[a], *t = &m->samples[b];
+    double span_s = (double)(t->t_ns - s->t_ns) * 1e-9;
+    double agents = (double)(t->agents_over - s->agents_over);
+    struct metrics_working_set w = {0};
+    if (span_s > 0) {
+        w.simulated_tok = (t->context_tok_s - s->context_tok_s) / span_s;
+    }
+    if (span_s > 0 && agents > 0) {
+        /* lambda T: the agents' time in the system, all together, over the span. */
+        double in_system = (t->agent_jct_s - s->agent_jct_s) / span_s;
+        w.model_tok = in_system * (double)(t->total_tok - s->total_tok) / agents / 2;
+    }
+    return w;
 }
 
 double metrics_mean_ttft_s(const struct metrics *m, uint32_t a, uint32_t b)

@@ -19,6 +19,8 @@
 struct metrics_turn {
     uint64_t prompt_tok, hit_tok, gen_tok;
     uint64_t arrival_ns, first_ns, second_ns, last_ns;
+    uint64_t since_ns; /* the end of its session's turn before, or the arrival: context is kept from
+                          then on */
     uint64_t sched_ns, alloc_ns, read_ns, prefill_ns;
 };
 
@@ -30,9 +32,10 @@ struct metrics_sample {
     double latency_s, ttft_s;           /* sums over finished requests */
     double ttst_s, tpot_s, agent_jct_s; /* sums over those that have one, and their numbers */
     uint64_t n_ttst, n_tpot;
-    double context_tok_s; /* over finished requests: prompt tokens x time in the system */
+    double context_tok_s; /* over finished requests: prompt tokens x time since the turn before */
     uint64_t prompt_tok;  /* of finished requests */
     uint64_t agents_over;
+    uint64_t total_tok;                /* of those agents: context at their end */
     double used_s[RESULT_N_RESOURCES]; /* utilisation integrated over time */
     double *snic_bytes;                /* by node */
     double *attention_ns;              /* by prefill engine */
@@ -57,7 +60,7 @@ struct metrics {
     struct metrics_config config;
     struct hist ttft, ttst, tpot, agent_jct;
     double sched_s, alloc_s, read_s, prefill_s, latency_s, context_tok_s;
-    uint64_t requests, arrived, agents, prompt_tok, hit_tok, gen_tok;
+    uint64_t requests, arrived, agents, total_tok, prompt_tok, hit_tok, gen_tok;
     uint64_t first_arrival_ns, last_end_ns; /* from the origin */
     uint64_t in_system, in_system_since_ns;
     double in_system_integral_s;
@@ -80,12 +83,24 @@ void metrics_done(struct metrics *m);
 
 void metrics_turn_arrived(struct metrics *m);
 void metrics_turn_over(struct metrics *m, const struct metrics_turn *t);
-void metrics_agent_over(struct metrics *m, uint64_t arrival_ns, uint64_t end_ns);
+/* total_tok: its context at the end. */
+void metrics_agent_over(struct metrics *m, uint64_t arrival_ns, uint64_t end_ns,
+                        uint64_t total_tok);
 
 /* Takes the last sample and fills all fields of *ret that follow from what was collected;
  * last_arrival_ns: when the last agent came, until when a growing backlog is looked for. Agents
  * that all come at 0 are no load that could be too much. */
 void metrics_finish(struct metrics *m, uint64_t last_arrival_ns, struct result *ret);
+
+/*
+ * The working set between two samples, in tokens on average over time: what the agents in the system
+ * have as context, between turns too; and the model lambda * T * total / 2 (arXiv 2602.21548, section 2):
+ * agents per s, their mean time in the system and half their mean context at the end.
+ */
+struct metrics_working_set {
+    double simulated_tok, model_tok;
+};
+struct metrics_working_set metrics_working_set(const struct metrics *m, uint32_t a, uint32_t b);
 
 /* Mean TTFT of the requests that finished between two samples; 0 if none did. */
 double metrics_mean_ttft_s(const struct metrics *m, uint32_t a, uint32_t b);

@@ -45,6 +45,15 @@ struct result_distribution {
     double mean, p50, p90, p99, max;
 };
 
+/* The cache of KV blocks in the nodes' DRAM (cluster.dram_cache_bytes). */
+struct result_dram_cache {
+    bool used;                                         /* false: there is none */
+    uint64_t capacity_bytes, peak_bytes;               /* of all nodes; most that was held */
+    uint64_t local_bytes, remote_bytes, storage_bytes; /* of hit KV, by where it was found */
+    uint64_t added_blocks, evicted_blocks;
+    double hit_ratio; /* (local + remote) / all three: of what reads asked for */
+};
+
 struct result {
     double jct_s; /* first arrival to last token */
     uint64_t agents, requests;
@@ -67,6 +76,10 @@ struct result {
     /* With a storage of finite capacity only (else 0): what was evicted, the most that it held, and the
      * prompt tokens that missed because of it. */
     uint64_t storage_capacity_bytes, evicted_bytes, stored_peak_bytes, evicted_tok;
+    struct result_dram_cache dram_cache;
+    /* KV of the agents in the system, mean over the run, and as lambda * T * total / 2
+     * (metrics_working_set()). */
+    double working_set_bytes, working_set_model_bytes;
     /* Mean factor by which KV traffic lengthened dispatch and combine; 1 where there is none. */
     double prefill_stretch, decode_stretch;
     enum result_resource bottleneck;

@@ -96,6 +96,21 @@ static void add_eviction(json_t *o, const struct result *r)
     }
 }
 
+static void add_dram_cache(json_t *o, const struct result_dram_cache *c)
+{
+    if (!c->used) {
+        return;
+    }
+    json_object_set_new(o, "dram_cache",
+                        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:f}", "capacity_bytes",
+                                  integer(c->capacity_bytes), "peak_bytes", integer(c->peak_bytes),
+                                  "local_bytes", integer(c->local_bytes), "remote_bytes",
+                                  integer(c->remote_bytes), "storage_bytes",
+                                  integer(c->storage_bytes), "added_blocks",
+                                  integer(c->added_blocks), "evicted_blocks",
+                                  integer(c->evicted_blocks), "hit_ratio", c->hit_ratio));
+}
+
 static void add_steady(json_t *o, const struct result *r)
 {
     json_object_set_new(o, "steady",
@@ -136,6 +151,10 @@ static json_t *to_json(const struct result *r)
     add_use(o, r);
     add_reuse(o, r);
     add_eviction(o, r);
+    add_dram_cache(o, &r->dram_cache);
+    json_object_set_new(o, "working_set",
+                        json_pack("{s:f, s:f}", "simulated_bytes", r->working_set_bytes,
+                                  "model_bytes", r->working_set_model_bytes));
     add_steady(o, r);
     json_object_set_new(o, "slo",
                         json_pack("{s:b, s:f, s:f, s:f, s:f, s:o}", "met", r->slo_met,

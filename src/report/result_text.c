@@ -70,6 +70,21 @@ static void write_slo(const struct result *r, FILE *out)
             100 * r->tpot_ok_frac);
 }
 
+static void write_dram_cache(const struct result_dram_cache *c, FILE *out)
+{
+    double gb = 1e-9;
+    if (!c->used) {
+        return;
+    }
+    fprintf(out,
+            "  DRAM cache of %.5g GB: %.2f %% of the bytes of hits found in it (%.5g GB at the "
+            "reading node, %.5g GB at others; storage %.5g GB)\n    at most %.5g GB held, %" PRIu64
+            " blocks added, %" PRIu64 " evicted\n",
+            gb * (double)c->capacity_bytes, 100 * c->hit_ratio, gb * (double)c->local_bytes,
+            gb * (double)c->remote_bytes, gb * (double)c->storage_bytes, gb * (double)c->peak_bytes,
+            c->added_blocks, c->evicted_blocks);
+}
+
 void result_write_text(const struct result *r, FILE *out)
 {
     if (r->unstable) {
@@ -108,6 +123,9 @@ void result_write_text(const struct result *r, FILE *out)
                 gb * (double)r->reused_bytes,
                 hits > 0 ? 100 * (double)r->reused_bytes / hits : 0.0);
     }
+    fprintf(out, "  working set: %.5g GB of KV on average (lambda * T * total / 2: %.5g GB)\n",
+            gb * r->working_set_bytes, gb * r->working_set_model_bytes);
+    write_dram_cache(&r->dram_cache, out);
     write_slo(r, out);
     fprintf(out, "  cost: %.5g GPU hours, %.5g USD\n", r->gpu_hours, r->usd);
 }

@@ -2,7 +2,7 @@
 /*
  * The cluster as the schedulers and engines see it: counts, limits and rules. Nodes 0 ..
  * prefill_nodes - 1 are prefill nodes, the others decode nodes. Engines (GPUs) are numbered within
- * their kind, node by node. EP groups are runs of consecutive engines.
+ * their kind, node by node; with tensor parallelism several GPUs are one here. EP groups are runs of consecutive engines.
  */
 #ifndef DUALPATH_SCHED_CLUSTER_H
 #define DUALPATH_SCHED_CLUSTER_H

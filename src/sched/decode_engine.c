@@ -118,7 +118,7 @@ static void block_copied(struct dp_op *op)
     struct dp_place staged = staging_place(w);
     w->op = (struct dp_op){.kind = DP_STORAGE_WRITE,
                            .traffic_class = DP_CLASS_PERSIST,
-                           .chain.chain_id = r->start.r.session,
+                           .chain = node_chain(&r->start),
                            .done = block_written};
     kv_shape_blocks(&w->op, kv_of(r), 0, 1, staged, staged);
     w->op.chain.first_block = w->block;

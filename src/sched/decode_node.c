@@ -140,7 +140,7 @@ static void read_hits(struct decode_request *r)
     struct dp_place buffer = buffer_place(r);
     r->read = (struct dp_op){.kind = DP_STORAGE_READ,
                              .traffic_class = DP_CLASS_READ,
-                             .chain.chain_id = r->start.r.session,
+                             .chain = node_chain(&r->start),
                              .done = read_done};
     kv_shape_blocks(&r->read, kv_of(r), first, r->start.decode_tok / block - first, buffer, buffer);
     node_submit(&r->owner->node, &r->read, r->start.r.request);
@@ -219,7 +219,7 @@ static void persist_prompt(struct decode_request *r)
     }
     r->persist = (struct dp_op){.kind = DP_STORAGE_WRITE,
                                 .traffic_class = DP_CLASS_PERSIST,
-                                .chain.chain_id = r->start.r.session,
+                                .chain = node_chain(&r->start),
                                 .done = prompt_persisted};
     struct dp_place dram = decode_request_place(r, DP_DRAM);
     kv_shape_blocks(&r->persist, kv_of(r), r->start.r.hit_tok / kv_of(r)->block_tok,

@@ -52,6 +52,12 @@ void node_fault(struct node *n, uint32_t request, int status, const char *what);
 /* Submits an op whose traffic class names it in a fault. */
 void node_submit(struct node *n, struct dp_op *op, uint32_t request);
 
+/* The chain of a request's blocks. */
+static inline struct dp_chain node_chain(const struct msg_start *s)
+{
+    return (struct dp_chain){.chain_id = s->r.session, .turn = s->r.turn};
+}
+
 /* Whether op ended well; if not, reports it. */
 bool node_op_ok(struct node *n, const struct dp_op *op, uint32_t request);
 

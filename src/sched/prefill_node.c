@@ -72,7 +72,7 @@ static void dram_granted(struct space_claim *claim)
     struct dp_place dram = prefill_dram_place(r);
     r->read = (struct dp_op){.kind = DP_STORAGE_READ,
                              .traffic_class = DP_CLASS_READ,
-                             .chain.chain_id = r->start.r.session,
+                             .chain = node_chain(&r->start),
                              .done = read_done};
     kv_shape_blocks(&r->read, kv, r->start.decode_tok / kv->block_tok, own_tok(r) / kv->block_tok,
                     dram, dram);

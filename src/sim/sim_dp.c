@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
+#include "sim/dram_tier.h"
 
 /* An op in flight: a stream for copies, a job for storage; the other one stays unused. */
 struct sim_op {
@@ -83,12 +84,24 @@ static void complete(struct sim_op *so, int status)
 
 /* Copies */
 
+/* Times that the bytes of a copy go their way, side by side. */
+static uint32_t times_sent(const struct sim_op *so)
+{
+    uint32_t copies = so->sd->config.hbm_copies;
+    return so->op->dst.tier == DP_HBM && copies > 1 ? copies : 1;
+}
+
+static uint64_t wire_part_bytes(const struct sim_op *so)
+{
+    return so->op->part_bytes * times_sent(so);
+}
+
 static void stream_reached(struct net_stream *s)
 {
     struct sim_op *so = container_of(s, struct sim_op, stream);
     struct dp_op *op = so->op;
-    dp_backend_progress(&so->sd->dp, op, (uint32_t)(s->mark_bytes / op->part_bytes));
-    s->mark_bytes = (uint64_t)op->notify_at * op->part_bytes;
+    dp_backend_progress(&so->sd->dp, op, (uint32_t)(s->mark_bytes / wire_part_bytes(so)));
+    s->mark_bytes = (uint64_t)op->notify_at * wire_part_bytes(so);
 }
 
 static void stream_ended(struct net_stream *s)
@@ -154,8 +167,8 @@ static void open_stream(struct sim_op *so)
     struct dp_op *op = so->op;
     struct net_resource *path[MAXMIN_MAX_LINKS];
     unsigned n = copy_path(so->sd, op, path);
-    double cap =
-        submit_cap_Bps((double)op->segment_bytes, request_s(so), so->sd->config.submit.threads);
+    double cap = times_sent(so) * submit_cap_Bps((double)op->segment_bytes, request_s(so),
+                                                 so->sd->config.submit.threads);
     so->stream.local = is_local(op);
     so->stream.maxmin.cap_Bps = cap < so->sd->config.cnic_Bps ? cap : MAXMIN_NO_CAP;
     op->start_ns = loop_now_ns(so->sd->loop);
@@ -165,10 +178,10 @@ static void open_stream(struct sim_op *so)
                              so->stream.maxmin.cap_Bps, path, n);
         return;
     }
-    so->stream.total_bytes = dp_op_bytes(op);
-    so->stream.ready_bytes = (uint64_t)so->parts_submitted * op->part_bytes;
-    so->stream.mark_bytes =
-        op->progress ? (uint64_t)op->notify_at * op->part_bytes : so->stream.total_bytes;
+    uint64_t part_bytes = wire_part_bytes(so);
+    so->stream.total_bytes = op->parts_total * part_bytes;
+    so->stream.ready_bytes = so->parts_submitted * part_bytes;
+    so->stream.mark_bytes = op->progress ? op->notify_at * part_bytes : so->stream.total_bytes;
     so->stream.reached = stream_reached;
     so->stream.ended = stream_ended;
     net_stream_open(&so->sd->net, &so->stream, path, n);
@@ -192,7 +205,7 @@ static void hand_over(struct sim_op *so)
     if (so->copying) {
         sd->copies->feed(sd->copies->self, so->op, so->parts_submitted);
     } else {
-        net_stream_ready(&so->stream, (uint64_t)so->parts_submitted * so->op->part_bytes);
+        net_stream_ready(&so->stream, so->parts_submitted * wire_part_bytes(so));
     }
 }
 
@@ -253,14 +266,30 @@ static int sim_submit(struct dp *dp, struct dp_op *op)
         return -EINVAL; /* storage moves Full Blocks that exist */
     }
     if (sd->config.free_transfers) {
+        if (sd->tier && op->kind != DP_COPY) {
+            dram_tier_note(sd->tier, op);
+        }
         loop_post(sd->loop, &so->timer);
     } else if (op->kind == DP_COPY) {
         uint64_t begin_ns = submit_ready_parts(so);
         loop_arm(sd->loop, &so->timer, begin_ns + sd->config.transfer_latency_ns);
+    } else if (sd->tier) {
+        dram_tier_submit(sd->tier, op);
     } else {
         submit_storage(so);
     }
     return 0;
+}
+
+/* False when the bytes are through: done() comes with 0. */
+static bool cancel_storage(struct sim_op *so)
+{
+    struct sim_dp *sd = so->sd;
+    if (so->op->kind == DP_COPY || sd->config.free_transfers) {
+        return true;
+    }
+    return sd->tier ? dram_tier_cancel(sd->tier, so->op)
+                    : storage_server_cancel(so->job.server, &so->job);
 }
 
 static void sim_feed(struct dp *dp, struct dp_op *op)
@@ -289,12 +318,8 @@ static void sim_cancel(struct dp *dp, struct dp_op *op)
 {
     struct sim_dp *sd = sim_of(dp);
     struct sim_op *so = sim_op_of(sd, op);
-    if (so->cancelled) {
+    if (so->cancelled || !cancel_storage(so)) {
         return;
-    }
-    if (op->kind != DP_COPY && !sd->config.free_transfers &&
-        !storage_server_cancel(so->job.server, &so->job)) {
-        return; /* the bytes are through: done() comes with 0 */
     }
     if (so->copying) {
         sd->copies->abort(sd->copies->self, op);

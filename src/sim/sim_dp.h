@@ -33,6 +33,8 @@
 struct sim_dp_config {
     uint32_t n_nodes, gpus_per_node;
     double cnic_Bps; /* each direction */
+    /* Times that a copy into HBM is made, one for each GPU of an engine that holds the same KV; 0 = 1. */
+    uint32_t hbm_copies;
     double dram_Bps;
     struct storage_config storage;
     double cluster_Bps;           /* delivered by the storage cluster to all nodes; 0 = no limit */
@@ -55,6 +57,8 @@ struct sim_copies {
     void (*abort)(void *self, struct dp_op *op);
     void (*dram_left)(void *self, struct net_resource *dram, double Bps);
 };
+
+struct dram_tier;
 
 struct sim_node {
     struct storage_server snic;
@@ -80,6 +84,8 @@ struct sim_dp {
     struct sim_dp_config config;
     struct net net;
     const struct sim_copies *copies; /* NULL: net */
+    struct dram_tier *tier;          /* in front of storage (sim/dram_tier.h), or NULL */
+    uint32_t n_busy_snics;
     struct sim_node *nodes;
     struct sim_cnic *cnics; /* node * gpus_per_node + gpu */
     struct isolation isolation;
@@ -92,7 +98,7 @@ struct sim_dp {
 int sim_dp_init(struct sim_dp *sd, struct loop *loop, const struct sim_dp_config *config);
 void sim_dp_done(struct sim_dp *sd);
 
-/* For sim_copies: op has arrived, from the loop only. */
+/* For sim_copies and the DRAM tier: op has arrived, from the loop only. */
 void sim_dp_copied(struct sim_dp *sd, struct dp_op *op);
 
 /* For sim_dp_init(). */

@@ -10,6 +10,9 @@ static const char *const cases[][4] = {
     {"weka-sessions", "workload.arrival={\"kind\":\"poisson\",\"aps\":0.05}",
      "workload.agents=40"}, /* copies, too */
     {"mooncake-conversation", NULL},
+    /* Caches that evict. */
+    {"quickstart", "cluster.dram_cache_bytes=0.5GB", "workload.agents=12"},
+    {"weka-sessions", "cluster.dram_cache_bytes=3GB", "workload.agents=4"},
 };
 #define N_CASES (sizeof(cases) / sizeof(cases[0]))
 
@@ -42,8 +45,8 @@ END_TEST
 START_TEST(test_tie_seed_same_totals)
 {
     static const char *const totals[] = {
-        "agents",      "requests",         "tokens.prompt",      "tokens.hit",
-        "tokens.miss", "tokens.generated", "bytes.storage_read", "bytes.storage_written",
+        "agents",      "requests",         "tokens.prompt",         "tokens.hit",
+        "tokens.miss", "tokens.generated", "bytes.storage_written", "bytes.storage_read",
     };
     for (size_t i = 0; i < N_CASES; i++) {
         json_t *plain = run_case(i, NULL);
@@ -51,7 +54,10 @@ START_TEST(test_tie_seed_same_totals)
             char set[32];
             snprintf(set, sizeof(set), "tie_seed=%u", seed);
             json_t *o = run_case(i, set);
-            for (size_t k = 0; k < sizeof(totals) / sizeof(totals[0]); k++) {
+            /* What an LRU cache leaves to storage depends on the order. */
+            size_t n_totals =
+                sizeof(totals) / sizeof(totals[0]) - (json_object_get(plain, "dram_cache") != NULL);
+            for (size_t k = 0; k < n_totals; k++) {
                 ck_assert_msg(number(o, totals[k]) == number(plain, totals[k]),
                               "case %zu, tie seed %u: %s is %.17g, was %.17g", i, seed, totals[k],
                               number(o, totals[k]), number(plain, totals[k]));

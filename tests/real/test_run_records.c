@@ -46,8 +46,10 @@ static struct run_config odd_config(void)
                                  .span_bytes = 59,
                                  .staging_offset_bytes = 61,
                                  .shared_prefixes = true};
-    c.timing.config = (struct timing_config){0.1,  1.0 / 3, 1e-300, 5e-324, 1e-9, 3,
-                                             1e-7, 2,       1e300,  0.7,    0.9,  true};
+    c.timing.config = (struct timing_config){0.1, 1.0 / 3, 1e-300, 5e-324, 1e-9, 3,   1e-7,
+                                             2,   1e300,   0.7,    0.9,    0.3,  true};
+    c.timing.tp = 1;
+    c.timing.gpu.nvlink_Bps = 200e9;
     c.timing.card.kv_bytes_per_tok_layer = 656.1;
     c.timing.gpu.bf16_flops = 989.4e12;
     snprintf(c.timing.card.name, sizeof(c.timing.card.name), "a \"quoted\" name");

@@ -65,7 +65,7 @@ static void end_turn(struct loop_timer *t)
                              .last_ns = now};
     metrics_turn_over(&r->metrics, &m);
     if (--r->turns_left == 0) {
-        metrics_agent_over(&r->metrics, r->arrival_ns, now);
+        metrics_agent_over(&r->metrics, r->arrival_ns, now, m.prompt_tok + m.gen_tok);
         loop_stop(&r->loop);
     } else {
         loop_arm(&r->loop, t, now + (r->end_ns - now) / r->turns_left);

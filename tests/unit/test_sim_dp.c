@@ -336,6 +336,28 @@ START_TEST(submission_costs)
 }
 END_TEST
 
+/* Four GPUs of an engine with the same KV: in four times, out once; each GPU submits its own. */
+START_TEST(copies_into_hbm)
+{
+    struct sim_dp_config c = base_config();
+    c.hbm_copies = 4;
+    struct dp_op op;
+    start(&c);
+    submit(&op, DP_COPY, place(0, 0, DP_DRAM), place(1, 0, DP_HBM), 1000000, 10, 100);
+    finish();
+    assert_took(&op, 4 * 10e6 / (50 * GB));
+    start(&c);
+    submit(&op, DP_COPY, place(1, 0, DP_HBM), place(0, 0, DP_DRAM), 1000000, 10, 100);
+    finish();
+    assert_took(&op, 10e6 / (50 * GB));
+    c.submit.request_s = c.submit.local_request_s = 1e-6;
+    start(&c);
+    submit(&op, DP_COPY, place(0, 0, DP_DRAM), place(1, 0, DP_HBM), 1000000, 10, 100);
+    finish();
+    assert_took(&op, 1e-3); /* 1000 requests by each of four threads: slower than the bytes */
+}
+END_TEST
+
 START_TEST(requests_of_one_thread_wait_for_each_other)
 {
     struct sim_dp_config c = base_config();
@@ -481,6 +503,7 @@ int main(void)
     tcase_add_test(t, storage_dma_comes_out_of_dram);
     tcase_add_test(t, storage_into_hbm_goes_past_dram);
     tcase_add_test(t, submission_costs);
+    tcase_add_test(t, copies_into_hbm);
     tcase_add_test(t, requests_of_one_thread_wait_for_each_other);
     tcase_add_test(t, parts_fed_later_are_submitted_later);
     tcase_add_test(t, kv_gets_what_collectives_leave);
