@@ -420,6 +420,7 @@ static int make_result(struct real_run *r, const struct totals *t, struct result
     ret->de_path_bytes = t->read_bytes - t->pe_bytes;
     const struct cluster *c = &r->config.cluster;
     ret->reuse = c->reuse != CLUSTER_REUSE_NONE;
+    ret->reused_tok = t->kept_tok;
     ret->reused_bytes = t->kept_tok * c->kv.layer_tok_bytes * c->kv.n_layers;
     return add_balance(r, ret, err);
 }
