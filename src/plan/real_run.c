@@ -411,6 +411,7 @@ static int make_result(struct real_run *r, const struct totals *t, struct result
     ret->pe_path_bytes = t->pe_bytes;
     ret->de_path_bytes = t->read_bytes - t->pe_bytes;
     ret->reuse = c->reuse != CLUSTER_REUSE_NONE;
+    ret->reused_tok = t->kept_tok;
     ret->reused_bytes = t->kept_tok * c->kv.layer_tok_bytes * c->kv.n_layers;
     int rc = add_figures(r, ret, err);
     return rc || !c->retry ? rc : add_retry(r, ret, err);

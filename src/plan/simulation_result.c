@@ -83,10 +83,11 @@ static void add_reuse(const struct simulation *s, struct result *ret)
     uint64_t per_tok = s->cluster.kv.layer_tok_bytes * s->cluster.kv.n_layers;
     ret->reuse = s->cluster.reuse != CLUSTER_REUSE_NONE;
     for (uint32_t i = 0; i < s->n_decode; i++) {
-        ret->reused_bytes += s->decode[i].kept_counts.hit_tok * per_tok;
+        ret->reused_tok += s->decode[i].kept_counts.hit_tok;
         ret->kept_contexts += s->decode[i].kept_counts.put;
         ret->kept_dropped += s->decode[i].kept_counts.dropped;
     }
+    ret->reused_bytes = ret->reused_tok * per_tok;
 }
 
 static void add_eviction(const struct simulation *s, struct result *ret)

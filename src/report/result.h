@@ -78,7 +78,7 @@ struct result {
     /* With system.decode_reuse only: hits that decode nodes still had and did not read; contexts that
      * they kept, and those of them that had to make room (the counts: simulated runs only). */
     bool reuse;
-    uint64_t reused_bytes, kept_contexts, kept_dropped;
+    uint64_t reused_tok, reused_bytes, kept_contexts, kept_dropped;
     /* With a storage of finite capacity only (else 0): what was evicted, the most that it held, and the
      * prompt tokens that missed because of it. */
     uint64_t storage_capacity_bytes, evicted_bytes, stored_peak_bytes, evicted_tok;

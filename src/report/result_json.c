@@ -86,8 +86,8 @@ static void add_reuse(json_t *o, const struct result *r)
 {
     if (r->reuse) {
         json_object_set_new(o, "reuse",
-                            json_pack("{s:o, s:o, s:o}", "read_saved_bytes",
-                                      integer(r->reused_bytes), "contexts_kept",
+                            json_pack("{s:o, s:o, s:o, s:o}", "hit_tok", integer(r->reused_tok),
+                                      "read_saved_bytes", integer(r->reused_bytes), "contexts_kept",
                                       integer(r->kept_contexts), "contexts_dropped",
                                       integer(r->kept_dropped)));
     }

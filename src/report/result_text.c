@@ -132,10 +132,9 @@ void result_write_text(const struct result *r, FILE *out)
                 gb * (double)r->evicted_bytes, r->evicted_tok);
     }
     if (r->reuse) {
-        double hits = (double)(r->storage_read_bytes + r->reused_bytes);
         fprintf(out, "  reuse: %.5g GB of hits were still with decode nodes, %.2f %% of all\n",
                 gb * (double)r->reused_bytes,
-                hits > 0 ? 100 * (double)r->reused_bytes / hits : 0.0);
+                r->hit_tok > 0 ? 100 * (double)r->reused_tok / (double)r->hit_tok : 0.0);
     }
     fprintf(out, "  working set: %.5g GB of KV on average (lambda * T * total / 2: %.5g GB)\n",
             gb * r->working_set_bytes, gb * r->working_set_model_bytes);

@@ -256,6 +256,8 @@ static const char *const tight[][5] = {
     {"system.hbm_promise=admission", "cluster.hbm_bytes=8GB", "system.decode_reuse=dram"},
     {"system.hbm_promise=admission", "cluster.hbm_bytes=8GB", "system.decode_buffer=hbm"},
     {"system.preset=oracle", "system.decode_reuse=hbm", "system.decode_buffer=hbm"},
+    {"cluster.dram_cache_bytes=1GB", "system.decode_reuse=dram", "system.path_policy=split"},
+    {"cluster.dram_cache_bytes=1GB", "cluster.storage.capacity_bytes=4GB"},
 };
 
 START_TEST(test_tight)
