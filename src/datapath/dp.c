@@ -114,6 +114,13 @@ void dp_cancel(struct dp *dp, struct dp_op *op)
     }
 }
 
+void dp_forget_node(struct dp *dp, uint32_t node)
+{
+    if (dp->ops->forget_node) {
+        dp->ops->forget_node(dp, node);
+    }
+}
+
 static void report_progress(struct dp_op *op, uint32_t parts_done)
 {
     assert(parts_done <= op->parts_ready);

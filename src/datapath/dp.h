@@ -114,6 +114,8 @@ struct dp_ops {
     void (*feed)(struct dp *dp, struct dp_op *op);
     /* Asks for an early end; done() still comes, with 0 if the op had got through. */
     void (*cancel)(struct dp *dp, struct dp_op *op);
+    /* See dp_forget_node(). NULL where nobody but this process writes. */
+    void (*forget_node)(struct dp *dp, uint32_t node);
 };
 
 struct dp {
@@ -147,6 +149,16 @@ void dp_cancel(struct dp *dp, struct dp_op *op);
 /* For backends: reports progress and completion of an op, from the loop only. */
 void dp_backend_progress(struct dp *dp, struct dp_op *op, uint32_t parts_done);
 void dp_backend_done(struct dp *dp, struct dp_op *op, int status);
+
+/* The node has died: after this nothing that it had sent is written here any more, what it sends
+ * still is refused, and ops towards it end with an error. */
+void dp_forget_node(struct dp *dp, uint32_t node);
+
+/* Accepted, or in line, and not done. */
+static inline bool dp_op_active(const struct dp_op *op)
+{
+    return op->in_flight || op->waiting;
+}
 
 static inline uint64_t dp_op_bytes(const struct dp_op *op)
 {

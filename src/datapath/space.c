@@ -33,6 +33,7 @@ static void take(struct space *s, struct space_claim *claim)
         claim->amount = 0;
     } else {
         claim->slot = slots_take(&s->slots);
+        claim->held = true;
     }
 }
 
@@ -53,6 +54,7 @@ static void grant(struct loop_timer *t)
             return;
         }
         list_remove(first);
+        claim->waiting = false;
         take(s, claim);
         claim->granted(claim);
     }
@@ -70,6 +72,7 @@ int space_ask(struct space *s, struct space_claim *claim)
     if (claim->amount > s->capacity) {
         return -ENOSPC;
     }
+    claim->waiting = true;
     list_add_tail(&s->waiters, &claim->node);
     grant_when_waiting(s);
     return 0;
@@ -84,6 +87,7 @@ void space_give(struct space *s, struct space_claim *claim, uint64_t amount)
     claim->amount -= amount;
     if (claim->amount == 0) {
         slots_give(&s->slots, claim->slot);
+        claim->held = false;
     }
     integrate(s);
     s->used -= amount;
@@ -96,6 +100,17 @@ void space_set_idle(struct space *s, uint64_t amount, bool idle)
     assert(amount <= (idle ? s->used - s->idle : s->idle));
     integrate(s);
     s->idle += idle ? amount : -amount;
+    grant_when_waiting(s);
+}
+
+/* Those behind it may fit now. */
+void space_withdraw(struct space *s, struct space_claim *claim)
+{
+    if (!claim->waiting) {
+        return;
+    }
+    claim->waiting = false;
+    list_remove(&claim->node);
     grant_when_waiting(s);
 }
 

@@ -37,6 +37,8 @@ struct space {
 struct space_claim {
     uint64_t amount; /* asked for; once granted, what is still held */
     uint32_t slot;   /* once granted: a number of its own among the holders, for addresses */
+    bool waiting;    /* asked for, not granted */
+    bool held;       /* granted, not all given back */
     void (*granted)(struct space_claim *claim);
     struct space_claim *into; /* NULL, or a claim that holds room: once granted, this one's is
                                  added to it, without a slot of its own */
@@ -55,6 +57,10 @@ void space_set_idle(struct space *s, uint64_t amount, bool idle);
 /* Gives back part or all of what a granted claim holds, and is using; with the last of it goes the
  * slot. */
 void space_give(struct space *s, struct space_claim *claim, uint64_t amount);
+
+/* Takes back what was asked for and not granted: granted() does not come. Harmless on a claim that
+ * does not wait. */
+void space_withdraw(struct space *s, struct space_claim *claim);
 
 /* Seconds for which the whole capacity would have been in use: the integral of (used - idle) /
  * capacity. */

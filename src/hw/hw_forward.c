@@ -39,6 +39,9 @@ static void run_layer(struct work *w)
     const struct compute_forward *f = e->forward;
     for (uint32_t i = 0; i < f->n_items; i++) {
         const struct compute_item *item = &f->items[i];
+        if (atomic_load_explicit(&item->dropped, memory_order_relaxed)) {
+            continue;
+        }
         struct layer_job job = {.request = item->request,
                                 .kv = item->kv,
                                 .layer = e->layer,

@@ -51,7 +51,11 @@ static const struct wire_field event_fields[] = {FIELD(event.request), FIELD(eve
                                                  FIELD(event.scheduled_ns), FIELD(event.alloc_ns),
                                                  FIELD(event.read_ns)};
 static const struct wire_field fault_fields[] = {FIELD(fault.request), FIELD(fault.status),
-                                                 ARRAY(fault.what)};
+                                                 FIELD(fault.peer), ARRAY(fault.what)};
+static const struct wire_field dead_fields[] = {FIELD(dead.node)};
+static const struct wire_field clear_fields[] = {FIELD(clear.node), FIELD(clear.deaths)};
+static const struct wire_field lost_fields[] = {FIELD(lost.request)};
+static const struct wire_field over_fields[] = {FIELD(over.request), FIELD(over.prefilled)};
 
 struct wire_body {
     const struct wire_field *fields;
@@ -81,6 +85,10 @@ static const struct wire_body bodies[] = {
     [MSG_DURABLE] = BODY(event_fields),
     [MSG_KEPT] = BODY(kept_fields),
     [MSG_FAULT] = BODY(fault_fields),
+    [MSG_DEAD] = BODY(dead_fields),
+    [MSG_CLEAR] = BODY(clear_fields),
+    [MSG_LOST] = BODY(lost_fields),
+    [MSG_OVER] = BODY(over_fields),
 };
 
 static const struct wire_body *body_of(uint16_t type)

@@ -6,10 +6,12 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "sched/retry.h"
 
 static struct policy_view view_of(const struct central *s)
 {
     return (struct policy_view){.cluster = s->cluster,
+                                .any_dead = s->n_deaths > 0,
                                 .prefill = s->prefill,
                                 .decode = s->decode,
                                 .nodes = s->nodes,
@@ -18,8 +20,8 @@ static struct policy_view view_of(const struct central *s)
 
 /* Accounts */
 
-static void refresh_engine(struct policy_engine *e, const struct central_account *a,
-                           uint64_t capacity_blocks)
+void central_refresh_engine(struct policy_engine *e, const struct central_account *a,
+                            uint64_t capacity_blocks)
 {
     e->tok = a->tok - a->done_tok;
     e->requests = (uint32_t)(a->requests - a->done_requests);
@@ -33,7 +35,7 @@ static void charge(struct policy_engine *e, struct central_account *a, uint64_t 
     a->tok += tok;
     a->requests++;
     a->blocks += blocks;
-    refresh_engine(e, a, capacity_blocks);
+    central_refresh_engine(e, a, capacity_blocks);
 }
 
 static void take_report(struct central *s, const struct msg_fetch *f)
@@ -48,7 +50,7 @@ static void take_report(struct central *s, const struct msg_fetch *f)
         a->done_tok = f->done_tok[gpu];
         a->done_requests = f->done_requests[gpu];
         a->done_blocks = f->done_blocks[gpu];
-        refresh_engine(&engines[first + gpu], a, prefill ? 0 : c->decode_hbm_blocks);
+        central_refresh_engine(&engines[first + gpu], a, prefill ? 0 : c->decode_hbm_blocks);
     }
     s->nodes[f->node].read_queue_tok =
         s->read_assigned_tok[f->node] + f->read_added_tok - f->read_done_tok;
@@ -164,7 +166,11 @@ static void start_if_decided(struct central *s, struct central_request *q)
         s->observer.decided(s->observer.self, &m.u.start);
     }
     msg_send(s->messages, &m, delay_ns);
-    pool_put(&s->requests, q->index);
+    if (c->retry) {
+        central_keep_started(s, q, q->r.hit_tok - read.decode_tok);
+    } else {
+        pool_put(&s->requests, q->index);
+    }
 }
 
 /* Prefill side */
@@ -279,18 +285,30 @@ static void fetch_decode(struct central *s, uint32_t group)
     }
 }
 
+/* The first node of a group that lives. */
+static bool leads(const struct central *s, uint32_t group_first_node, uint32_t node)
+{
+    for (uint32_t i = group_first_node; i < node; i++) {
+        if (!central_is_dead(s, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void on_fetch(struct central *s, const struct msg_fetch *f)
 {
     const struct cluster *c = s->cluster;
     take_report(s, f);
     if (cluster_is_prefill(c, f->node)) {
-        if (f->node % c->prefill_group_nodes == 0) {
-            fetch_prefill(s, f->node / c->prefill_group_nodes);
+        uint32_t group = f->node / c->prefill_group_nodes;
+        if (leads(s, group * c->prefill_group_nodes, f->node)) {
+            fetch_prefill(s, group);
         }
     } else {
-        uint32_t decode_node = f->node - c->prefill_nodes;
-        if (decode_node % c->decode_group_nodes == 0) {
-            fetch_decode(s, decode_node / c->decode_group_nodes);
+        uint32_t group = (f->node - c->prefill_nodes) / c->decode_group_nodes;
+        if (leads(s, c->prefill_nodes + group * c->decode_group_nodes, f->node)) {
+            fetch_decode(s, group);
         }
     }
 }
@@ -311,17 +329,38 @@ static void on_submit(struct central *s, const struct msg_request *r)
     q->prefill_engine = q->decode_engine = POLICY_WAIT;
     list_add_tail(&s->unplaced_prefill, &q->prefill_link);
     list_add_tail(&s->unplaced_decode, &q->decode_link);
+    if (s->cluster->retry) {
+        central_keep_open(s, q);
+    }
 }
 
 static void on_message(void *self, const struct msg *m)
 {
     struct central *s = self;
-    if (m->type == MSG_SUBMIT) {
+    if (m->src >= MSG_NODE(0) && central_is_dead(s, m->src - MSG_NODE(0))) {
+        return;
+    }
+    switch (m->type) {
+    case MSG_SUBMIT:
         on_submit(s, &m->u.submit);
-    } else if (m->type == MSG_FETCH) {
+        break;
+    case MSG_FETCH:
         on_fetch(s, &m->u.fetch);
-    } else if (m->type == MSG_KEPT) {
+        break;
+    case MSG_KEPT:
         on_kept(s, &m->u.kept);
+        break;
+    case MSG_DEAD:
+        central_take_death(s, m->u.dead.node);
+        break;
+    case MSG_CLEAR:
+        central_take_clear(s, &m->u.clear);
+        break;
+    case MSG_OVER:
+        central_take_over(s, &m->u.over);
+        break;
+    default:
+        break;
     }
 }
 
@@ -348,9 +387,10 @@ static int allocate(struct central *s)
     s->decode_accounts = calloc(n_decode, sizeof(*s->decode_accounts));
     s->nodes = calloc(cluster_nodes(c), sizeof(*s->nodes));
     s->read_assigned_tok = calloc(cluster_nodes(c), sizeof(*s->read_assigned_tok));
+    s->cleared = calloc(cluster_nodes(c), sizeof(*s->cleared));
     if (!s->prefill_queues || !s->decode_queues || !s->decode_queued_tok || !s->prefill ||
         !s->decode || !s->prefill_accounts || !s->decode_accounts || !s->nodes ||
-        !s->read_assigned_tok) {
+        !s->read_assigned_tok || !s->cleared) {
         return -ENOMEM;
     }
     for (uint32_t e = 0; e < n_decode; e++) {
@@ -372,6 +412,9 @@ int central_init(struct central *s, const struct cluster *cluster, struct loop *
     list_init(&s->unplaced_prefill);
     list_init(&s->unplaced_decode);
     list_init(&s->global_prefill);
+    list_init(&s->open);
+    list_init(&s->started);
+    idmap_init(&s->by_id);
     int rc = allocate(s);
     rc = rc ? rc : messages->ops->attach(messages, MSG_SCHEDULER, on_message, s);
     if (rc) {
@@ -391,6 +434,8 @@ void central_done(struct central *s)
     free(s->decode_accounts);
     free(s->nodes);
     free(s->read_assigned_tok);
+    free(s->cleared);
+    idmap_done(&s->by_id);
     pool_done(&s->requests);
     pool_done(&s->kept);
     idmap_done(&s->kept_by_session);

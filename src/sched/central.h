@@ -23,6 +23,12 @@ struct central_request {
     struct msg_request r;
     uint64_t received_ns;
     uint32_t prefill_engine, decode_engine; /* POLICY_WAIT while not chosen */
+
+    /* With cluster.retry a request is kept until MSG_OVER; see retry.h. */
+    struct list kept;          /* in open, in order of tickets, or started */
+    uint32_t prefill_read_tok; /* started: hits that the prefill node reads */
+    bool lost_told;            /* MSG_LOST was sent */
+    uint32_t lost_at;          /* number of the last death that it had part in; 0: none */
 };
 
 /* What was assigned to an engine, in total, beside what its node has reported done. */
@@ -63,6 +69,12 @@ struct central {
     uint64_t *read_assigned_tok;                                /* by node */
     struct pool kept;             /* struct central_kept: what decode nodes say they have... */
     struct idmap kept_by_session; /* ...until the session's next turn is decided */
+
+    /* cluster.retry */
+    struct list open, started;
+    struct idmap by_id; /* of these two, by request */
+    uint32_t n_deaths;
+    uint32_t *cleared; /* by node: deaths of which it has nothing left */
 
     struct central_observer observer; /* set after central_init(), or left empty */
     uint64_t n_decisions;

@@ -25,7 +25,8 @@ struct client_request {
     struct client *client;
     struct loop_timer timer; /* arrival */
     struct client_turn t;
-    uint32_t index;      /* in the pool: the id on the wire */
+    uint32_t index;      /* in the pool */
+    uint32_t id;         /* on the wire, from submission on; a new one every time */
     uint32_t trie_node;  /* last node of the prompt's chain, BLOCK_TRIE_NONE */
     uint32_t hit_blocks; /* trace blocks hit */
     struct list waiters; /* requests that wait for this prompt to be durable */
@@ -33,7 +34,8 @@ struct client_request {
     uint32_t predecessor; /* request of the session's turn before, while not durable; NONE */
     uint32_t successor;   /* request that waits for this one to be durable; NONE */
     uint64_t reported_ns; /* scheduled + alloc + read, from the first token's message */
-    bool arrived, first, finished, durable;
+    bool arrived, first, second, finished, durable;
+    bool prefilled; /* under this id: the first token has come */
 };
 
 static struct client_request *request_at(struct client *c, uint32_t index)
@@ -95,11 +97,14 @@ static struct client_request *writer_of_hits(struct client *c, const struct clie
 
 static void submit(struct client *c, struct client_request *q)
 {
-    q->t.submit_ns = loop_now_ns(c->loop);
+    q->t.submit_ns = q->first ? q->t.submit_ns : loop_now_ns(c->loop);
+    q->id = c->next_id++;
+    q->prefilled = false;
+    idmap_put(&c->by_id, q->id, q->index);
     struct msg m = {.type = MSG_SUBMIT,
                     .src = MSG_CLIENT,
                     .dst = MSG_SCHEDULER,
-                    .u.submit = {.request = q->index,
+                    .u.submit = {.request = q->id,
                                  .session = q->t.session,
                                  .turn = q->t.turn,
                                  .prompt_tok = q->t.prompt_tok,
@@ -301,11 +306,25 @@ static void turn_over(struct client *c, struct client_request *q)
     }
 }
 
+/* Nothing that still comes under the id is for this request. */
+static void retire_id(struct client *c, const struct client_request *q)
+{
+    struct msg m = {.type = MSG_OVER,
+                    .src = MSG_CLIENT,
+                    .dst = MSG_SCHEDULER,
+                    .u.over = {.request = q->id, .prefilled = q->prefilled}};
+    idmap_remove(&c->by_id, q->id);
+    if (c->cluster->retry) {
+        msg_send(c->messages, &m, 0);
+    }
+}
+
 static void forget_if_over(struct client *c, struct client_request *q)
 {
     if (!q->first || !q->finished || !q->durable) {
         return;
     }
+    retire_id(c, q);
     struct client_session *s = &c->sessions[q->t.session];
     if (s->request == q->index) {
         s->request = NONE;
@@ -337,6 +356,10 @@ static void finish(struct client *c, struct client_request *q, uint32_t gen_tok)
 
 static void on_first_token(struct client *c, struct client_request *q, const struct msg_event *e)
 {
+    q->prefilled = true;
+    if (q->first) {
+        return; /* run again: the agent has this token since the first time */
+    }
     q->first = true;
     q->t.first_ns = loop_now_ns(c->loop);
     q->t.second_ns = q->t.second_ns ? q->t.second_ns : q->t.first_ns;
@@ -368,15 +391,70 @@ static void release_waiters(struct client *c, struct client_request *q)
     }
 }
 
+static void on_second_token(struct client *c, struct client_request *q)
+{
+    q->t.second_ns = q->second ? q->t.second_ns : loop_now_ns(c->loop);
+    q->second = true;
+}
+
+/* NULL: an id that is not in use any more, which only a dead node's can be. */
+static struct client_request *find(struct client *c, uint32_t id)
+{
+    uint32_t index;
+    bool known = idmap_get(&c->by_id, id, &index);
+    assert(known || c->cluster->retry);
+    return known ? request_at(c, index) : NULL;
+}
+
+/* What the session has in storage is what it had before this turn. The next turn may have arrived
+ * and counted on more. */
+static void lose_durability(struct client *c, struct client_request *q)
+{
+    c->totals.not_durable++;
+    q->durable = true; /* nothing more will become so */
+    if (q->successor == NONE) {
+        return;
+    }
+    struct client_request *next = request_at(c, q->successor);
+    c->sessions[q->t.session].context_tok = q->t.hit_tok;
+    if (next->arrived) {
+        c->totals.hit_tok -= next->t.hit_tok;
+        next->t.hit_tok = round_down_to_block(c, q->t.hit_tok, next->t.prompt_tok);
+        c->totals.hit_tok += next->t.hit_tok;
+    }
+}
+
+static void on_lost(struct client *c, struct client_request *q)
+{
+    if (q->first && q->finished) {
+        if (!q->durable) {
+            lose_durability(c, q);
+            forget_if_over(c, q);
+        }
+        return;
+    }
+    retire_id(c, q);
+    q->durable = false;
+    if (q->finished) { /* but the first token went down with its node */
+        q->finished = false;
+        c->totals.served_gen_tok -= q->t.gen_tok;
+    }
+    c->totals.reruns++;
+    submit(c, q);
+}
+
 static void on_event(struct client *c, uint32_t type, const struct msg_event *e)
 {
-    struct client_request *q = request_at(c, e->request);
+    struct client_request *q = find(c, e->request);
+    if (!q) {
+        return;
+    }
     switch (type) {
     case MSG_FIRST_TOKEN:
         on_first_token(c, q, e);
         break;
     case MSG_TOKEN:
-        q->t.second_ns = loop_now_ns(c->loop);
+        on_second_token(c, q);
         break;
     case MSG_FINISHED:
         finish(c, q, e->tok);
@@ -394,7 +472,19 @@ static void on_message(void *self, const struct msg *m)
 {
     struct client *c = self;
     if (m->type == MSG_FAULT) {
-        c->observer.fault(c->observer.self, &m->u.fault, m->src - MSG_NODE(0));
+        bool node = m->src >= MSG_NODE(0);
+        c->observer.fault(c->observer.self, &m->u.fault, node ? m->src - MSG_NODE(0) : MSG_NO_NODE);
+    } else if (m->type == MSG_CLEAR) {
+        struct msg on = *m;
+        on.src = MSG_CLIENT;
+        on.dst = MSG_SCHEDULER;
+        on.u.clear.node = m->src - MSG_NODE(0);
+        msg_send(c->messages, &on, 0);
+    } else if (m->type == MSG_LOST) {
+        struct client_request *q = find(c, m->u.lost.request);
+        if (q) {
+            on_lost(c, q);
+        }
     } else {
         on_event(c, m->type, &m->u.event);
     }
@@ -443,6 +533,7 @@ int client_init(struct client *c, const struct cluster *cluster, const struct wo
     block_trie_init(&c->trie);
     stored_init(&c->stored, cluster->storage_blocks);
     pool_init(&c->requests, sizeof(struct client_request));
+    idmap_init(&c->by_id);
     c->sessions = calloc(workload->n_sessions, sizeof(*c->sessions));
     if (!c->sessions) {
         return -ENOMEM;
@@ -467,5 +558,6 @@ void client_done(struct client *c)
     free(c->sessions);
     c->sessions = NULL;
     pool_done(&c->requests);
+    idmap_done(&c->by_id);
     block_trie_done(&c->trie);
 }

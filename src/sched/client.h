@@ -11,12 +11,15 @@
  * With a storage of finite capacity a turn hits what is left of its session's context at its arrival
  * (sched/stored.h); the rest is computed and written again.
  *
+ * A request whose node has died is submitted again unless the agent has its answer; sched/retry.h.
+ *
  * The storage index is a trie of the trace's blocks; a session's private context (no ids in the
  * trace) is a single edge of such a trie and is kept as its length.
  */
 #ifndef DUALPATH_SCHED_CLIENT_H
 #define DUALPATH_SCHED_CLIENT_H
 
+#include "base/idmap.h"
 #include "base/loop.h"
 #include "base/pool.h"
 #include "datapath/block_trie.h"
@@ -42,6 +45,7 @@ struct client_observer {
     void (*turn_over)(void *self, const struct client_turn *t);
     void (*session_over)(void *self, uint32_t session, uint64_t arrival_ns, uint64_t end_ns);
     void (*all_over)(void *self); /* every session is over and everything durable */
+    /* node: that tells it; MSG_NO_NODE: the scheduler */
     void (*fault)(void *self, const struct msg_fault *f, uint32_t node);
 };
 
@@ -51,6 +55,8 @@ struct client_totals {
     uint64_t evicted_tok;                  /* of prompts: hits if the storage had no limit */
     uint64_t sessions_over, requests_over;
     uint64_t served_prompt_tok, served_gen_tok; /* as the nodes report them */
+    uint64_t reruns;                            /* submissions again after a death */
+    uint64_t not_durable; /* requests answered whose new blocks were lost with their node */
 };
 
 struct client_session;
@@ -64,6 +70,8 @@ struct client {
     struct client_observer observer;
     struct client_session *sessions;
     struct pool requests;
+    struct idmap by_id; /* indexes of submitted requests, by the id on the wire */
+    uint32_t next_id;
     struct block_trie trie;
     struct stored stored; /* private contexts only */
     uint32_t next_root;   /* next session to arrive by itself */

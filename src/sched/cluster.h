@@ -62,6 +62,7 @@ struct cluster {
     uint64_t span_bytes;        /* address range set apart for one request in a memory */
     /* Where the persist buffer begins, behind all spans of prompts. */
     uint64_t staging_offset_bytes;
+    bool retry; /* requests of a node that dies are run again elsewhere, see sched/retry.h */
     bool shared_prefixes; /* requests may hit blocks of other sessions: report prompts as they get
                              durable */
 };

@@ -15,6 +15,7 @@
 #ifndef DUALPATH_SCHED_COMPUTE_H
 #define DUALPATH_SCHED_COMPUTE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -30,6 +31,9 @@ struct compute_item {
     uint32_t cached_tok; /* context before this chunk: hits and earlier chunks */
     uint32_t new_tok;    /* tokens of this chunk */
     struct compute_kv kv;
+    /* Set by the engine at any time: nobody needs it any more, and its KV may not come. A backend
+     * leaves it out of the layers that it has not begun. */
+    atomic_bool dropped;
 };
 
 struct compute_forward {
@@ -60,7 +64,9 @@ struct compute_sequence {
     uint32_t request;
     uint32_t context_tok; /* tokens of KV when it joins */
     struct compute_kv kv;
-    uint32_t notify_at; /* notify() once steps_done >= notify_at; the callee raises it or leaves */
+    /* notify() once steps_done >= notify_at; the callee raises it or leaves. May be lowered to 0
+     * from outside: then notify() comes at the latest when it would have come anyway. */
+    uint32_t notify_at;
     void (*notify)(struct compute_sequence *s);
 
     /* Set by the backend. */

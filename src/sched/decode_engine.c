@@ -31,15 +31,68 @@ static void tell_client(struct decode_request *r, enum msg_type type)
 
 /* The end */
 
-void decode_request_forget_if_over(struct decode_request *r)
+static void forget(struct decode_request *r)
 {
     struct decode_node *dn = r->owner;
+    bool doomed = r->doomed;
+    list_remove(&r->node);
+    idmap_remove(&dn->by_id, r->start.r.request);
+    pool_put(&dn->requests, r->index);
+    dn->node.n_doomed -= doomed;
+    if (doomed) {
+        node_tell_if_clear(&dn->node);
+    }
+}
+
+void decode_request_forget_if_over(struct decode_request *r)
+{
     if (!r->finished || !r->persisted || !r->admitted || r->n_writing > 0) {
         return;
     }
     tell_client(r, MSG_DURABLE);
-    idmap_remove(&dn->by_id, r->start.r.request);
-    pool_put(&dn->requests, r->index);
+    forget(r);
+}
+
+static void report_done(struct decode_request *r)
+{
+    const struct msg_request *q = &r->start.r;
+    struct node *n = &r->owner->node;
+    uint64_t promised = cluster_decode_blocks(n->cluster, q->prompt_tok, q->gen_tok);
+    n->report.done_tok[r->start.decode_gpu] += q->prompt_tok + q->gen_tok;
+    n->report.done_requests[r->start.decode_gpu]++;
+    n->report.done_blocks[r->start.decode_gpu] +=
+        n->cluster->promise_hbm ? promised : r->hbm.amount;
+}
+
+static bool is_under_way(const struct decode_request *r)
+{
+    bool pushing = false;
+    for (unsigned i = 0; i < MSG_MAX_PUSHES; i++) {
+        pushing |= dp_op_active(&r->pushes[i].op);
+    }
+    return pushing || dp_op_active(&r->read) || dp_op_active(&r->admit) ||
+           dp_op_active(&r->persist) || r->sequence.joined || r->n_writing > 0;
+}
+
+/* For the scheduler it is done: its engine, its room and its read are free again. */
+void decode_request_settle(struct decode_request *r)
+{
+    struct decode_node *dn = r->owner;
+    if (!r->cancelled || is_under_way(r)) {
+        return;
+    }
+    if (!r->read_over) {
+        dn->node.report.read_done_tok += r->start.decode_tok - r->start.kept_tok;
+    }
+    r->hbm.amount = r->hbm.held ? r->hbm.amount : 0;
+    report_done(r);
+    if (r->dram.held) {
+        space_give(&dn->dram, &r->dram, r->dram.amount);
+    }
+    if (r->hbm.held) {
+        space_give(&dn->hbm[r->start.decode_gpu], &r->hbm, r->hbm.amount);
+    }
+    forget(r);
 }
 
 /* The whole context is there if anything was decoded, save the last block that is not full. */
@@ -57,17 +110,10 @@ static void leave_hbm(struct decode_request *r)
 
 static void give_hbm_if_over(struct decode_request *r)
 {
-    struct decode_node *dn = r->owner;
     if (!r->finished || r->n_copying > 0) {
         return;
     }
-    const struct msg_request *q = &r->start.r;
-    const struct cluster *c = dn->node.cluster;
-    uint64_t promised = cluster_decode_blocks(c, q->prompt_tok, q->gen_tok);
-    struct msg_fetch *report = &dn->node.report;
-    report->done_tok[r->start.decode_gpu] += q->prompt_tok + q->gen_tok;
-    report->done_requests[r->start.decode_gpu]++;
-    report->done_blocks[r->start.decode_gpu] += c->promise_hbm ? promised : r->hbm.amount;
+    report_done(r);
     leave_hbm(r);
 }
 
@@ -94,6 +140,10 @@ static void block_written(struct dp_op *op)
     pool_put(&dn->block_writes, w->index);
     dn->persisted_blocks++;
     r->n_writing--;
+    if (r->cancelled) {
+        decode_request_settle(r);
+        return;
+    }
     if (of_prompt && --r->n_writing_prompt == 0) {
         decode_request_prompt_durable(r);
     }
@@ -197,6 +247,11 @@ static void stepped(struct compute_sequence *s)
     if (s->status) {
         compute_leave(r->owner->node.ports.compute, s);
         node_fault(&r->owner->node, r->start.r.request, s->status, "decode");
+        return;
+    }
+    if (r->cancelled) {
+        compute_leave(r->owner->node.ports.compute, s);
+        decode_request_settle(r);
         return;
     }
     uint32_t block = kv_of(r)->block_tok;

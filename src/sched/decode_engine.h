@@ -35,4 +35,7 @@ void decode_request_prompt_durable(struct decode_request *r);
 
 void decode_request_forget_if_over(struct decode_request *r);
 
+/* Forgets a cancelled request of which nothing is under way any more. */
+void decode_request_settle(struct decode_request *r);
+
 #endif

@@ -58,6 +58,9 @@ static void push_progress(struct dp_op *op)
     struct decode_request *r = p->request;
     uint32_t next = op->notify_at + p->every;
     op->notify_at = next < op->parts_total ? next : op->parts_total;
+    if (r->cancelled) {
+        return;
+    }
     struct msg m = {.type = MSG_PUSHED,
                     .u.pushed = {.request = r->start.r.request,
                                  .stream = (uint32_t)(p - r->pushes),
@@ -68,6 +71,10 @@ static void push_progress(struct dp_op *op)
 static void push_done(struct dp_op *op)
 {
     struct decode_request *r = container_of(op, struct decode_push, op)->request;
+    if (r->cancelled) {
+        decode_request_settle(r);
+        return;
+    }
     node_op_ok(&r->owner->node, op, r->start.r.request); /* progress has told of the last layer */
 }
 
@@ -121,10 +128,15 @@ static void read_done(struct dp_op *op)
 {
     struct decode_request *r = container_of(op, struct decode_request, read);
     struct node *n = &r->owner->node;
+    if (r->cancelled) {
+        decode_request_settle(r);
+        return;
+    }
     if (!node_op_ok(n, op, r->start.r.request)) {
         return;
     }
     n->report.read_done_tok += r->start.decode_tok - r->start.kept_tok;
+    r->read_over = true;
     if (is_split(r)) {
         struct msg m = {.type = MSG_DECODE_READ, .u.decode_read = {r->start.r.request}};
         node_send(n, MSG_NODE(r->start.prefill_node), &m);
@@ -189,6 +201,10 @@ static void prompt_persisted(struct dp_op *op)
         return;
     }
     dn->persisted_blocks += op->parts_total;
+    if (r->cancelled) {
+        decode_request_settle(r);
+        return;
+    }
     uint64_t bytes = unpersisted_bytes(r);
     r->persisted = true;
     if (r->admitted) {
@@ -240,6 +256,10 @@ static void admitted(struct dp_op *op)
 {
     struct decode_request *r = container_of(op, struct decode_request, admit);
     if (!node_op_ok(&r->owner->node, op, r->start.r.request)) {
+        return;
+    }
+    if (r->cancelled) {
+        decode_request_settle(r);
         return;
     }
     leave_buffer(r);
@@ -327,6 +347,7 @@ static void on_start(struct decode_node *dn, const struct msg_start *start)
     r->owner = dn;
     r->index = index;
     r->start = *start;
+    list_add_tail(&dn->all, &r->node);
     idmap_put(&dn->by_id, start->r.request, index);
     r->asked_ns = now_ns(r);
     if (dn->node.cluster->reuse != CLUSTER_REUSE_NONE) {
@@ -342,6 +363,39 @@ static void on_start(struct decode_node *dn, const struct msg_start *start)
     }
 }
 
+/* A prefill node is dead */
+
+static void cancel(struct decode_request *r)
+{
+    struct decode_node *dn = r->owner;
+    r->cancelled = true;
+    space_withdraw(&dn->dram, &r->dram);
+    space_withdraw(&dn->hbm[r->start.decode_gpu], &r->hbm);
+    dp_cancel(dn->node.ports.dp, &r->read);
+    for (unsigned i = 0; i < MSG_MAX_PUSHES; i++) {
+        dp_cancel(dn->node.ports.dp, &r->pushes[i].op);
+    }
+    r->sequence.notify_at = 0;
+    decode_request_settle(r);
+}
+
+static void on_dead(struct decode_node *dn, uint32_t dead)
+{
+    list_for_each_safe (pos, tmp, &dn->all) {
+        struct decode_request *r = container_of(pos, struct decode_request, node);
+        if (r->start.prefill_node != dead) {
+            continue;
+        }
+        r->doomed = true;
+        dn->node.n_doomed++;
+        if (!r->finished) {
+            cancel(r);
+        }
+    }
+    node_take_death(&dn->node, dead);
+    node_tell_if_clear(&dn->node);
+}
+
 static struct decode_request *find(struct decode_node *dn, uint32_t request)
 {
     uint32_t index = 0;
@@ -354,6 +408,9 @@ static struct decode_request *find(struct decode_node *dn, uint32_t request)
 static void on_message(void *self, const struct msg *m)
 {
     struct decode_node *dn = container_of((struct node *)self, struct decode_node, node);
+    if (node_ignores(&dn->node, m)) {
+        return;
+    }
     switch (m->type) {
     case MSG_START:
         on_start(dn, &m->u.start);
@@ -363,6 +420,9 @@ static void on_message(void *self, const struct msg *m)
         break;
     case MSG_PROMPT_KV:
         on_prompt_kv(find(dn, m->u.prompt_kv.request));
+        break;
+    case MSG_DEAD:
+        on_dead(dn, m->u.dead.node);
         break;
     default:
         node_fault(&dn->node, 0, -EPROTO, "unexpected message at a decode node");
@@ -379,6 +439,7 @@ int decode_node_init(struct decode_node *dn, const struct cluster *cluster,
     pool_init(&dn->requests, sizeof(struct decode_request));
     pool_init(&dn->block_writes, sizeof(struct block_write));
     idmap_init(&dn->by_id);
+    list_init(&dn->all);
     dn->hbm = calloc(cluster->gpus_per_node, sizeof(*dn->hbm));
     if (!dn->hbm) {
         decode_node_done(dn);
@@ -401,6 +462,7 @@ int decode_node_init(struct decode_node *dn, const struct cluster *cluster,
 void decode_node_done(struct decode_node *dn)
 {
     node_stop(&dn->node);
+    node_done(&dn->node);
     for (uint32_t gpu = 0; dn->hbm && gpu < dn->node.cluster->gpus_per_node; gpu++) {
         space_done(&dn->hbm[gpu]);
     }

@@ -14,6 +14,10 @@
  * the prompt is complete, and every block that decoding fills, or that never was in DRAM, by way of a
  * staging buffer of its own (so that persisting never waits for a prompt that waits for HBM). The
  * request is over when all of it is durable.
+ *
+ * When a prefill node dies (MSG_DEAD), its requests here that have not finished are cancelled: their
+ * reads and pushes end, their sequence leaves the decode loop, blocks on their way to storage get
+ * there. Finished ones go on until they are durable.
  */
 #ifndef DUALPATH_SCHED_DECODE_NODE_H
 #define DUALPATH_SCHED_DECODE_NODE_H
@@ -36,7 +40,8 @@ struct decode_push {
 
 struct decode_request {
     struct decode_node *owner;
-    uint32_t index; /* in the pool */
+    uint32_t index;   /* in the pool */
+    struct list node; /* in owner->all */
     struct msg_start start;
     uint64_t asked_ns, alloc_ns, read_ns;
     struct space_claim dram, hbm;      /* bytes; blocks */
@@ -51,6 +56,9 @@ struct decode_request {
     uint32_t n_copying;        /* blocks on their way out of HBM */
     uint32_t n_writing;        /* those, and those not yet durable */
     uint32_t n_writing_prompt; /* of them, blocks of the prompt */
+    bool read_over;            /* the storage read is counted as done */
+    bool doomed;               /* its prefill node is dead */
+    bool cancelled;            /* it goes when nothing of it is under way any more */
 };
 
 struct decode_node {
@@ -59,6 +67,7 @@ struct decode_node {
     struct space staging; /* bytes, for decoded blocks */
     struct space *hbm;    /* blocks, by GPU */
     struct pool requests, block_writes;
+    struct list all; /* requests */
     struct idmap by_id;
     struct pool kept; /* struct decode_kept */
     struct idmap kept_by_session;

@@ -9,13 +9,14 @@
 
 #include <stdint.h>
 
-#define MSG_VERSION  2
+#define MSG_VERSION  3
 #define MSG_MAX_GPUS 16 /* engines of one node in a report */
 
 /* Endpoints: the client, the central scheduler, then one per node. */
 #define MSG_CLIENT     0u
 #define MSG_SCHEDULER  1u
 #define MSG_NODE(node) ((node) + 2u)
+#define MSG_NO_NODE    UINT32_MAX
 
 enum msg_type {
     MSG_SUBMIT = 1,   /* client -> scheduler: a request */
@@ -36,7 +37,13 @@ enum msg_type {
     MSG_PROMPT_DURABLE, /* decode node -> client: the prompt's full blocks are in storage */
     MSG_DURABLE, /* decode node -> client: all its blocks are in storage, the request is over */
     MSG_KEPT,    /* decode node -> scheduler: a session's KV stays in my memory, or no longer */
-    MSG_FAULT,   /* node -> client: an operation failed, the run cannot go on */
+    MSG_FAULT,   /* node or scheduler -> client: an operation failed, the run cannot go on */
+
+    /* With cluster.retry, when a node has died; see sched/retry.h. */
+    MSG_DEAD,  /* owner of the run -> scheduler -> every live node */
+    MSG_CLEAR, /* node -> client -> scheduler: nothing is left here of what the dead had part in */
+    MSG_LOST,  /* scheduler -> client: a request whose node died; nothing of it is left anywhere */
+    MSG_OVER,  /* client -> scheduler: a request id is not used any more */
 };
 
 /* What stays the same for a request on its whole way. Tokens. */
@@ -124,7 +131,27 @@ struct msg_event {
 struct msg_fault {
     uint32_t request;
     int32_t status; /* negative errno */
-    char what[64];  /* the operation: "store", "read", "forward", ... */
+    uint32_t
+        peer; /* the node at the other end of a copy, whose death would explain it; or MSG_NO_NODE */
+    char what[64]; /* the operation: "store", "read", "forward", ... */
+};
+
+struct msg_dead {
+    uint32_t node;
+};
+
+struct msg_clear {
+    uint32_t node;   /* that is clear */
+    uint32_t deaths; /* of how many deaths, in the order in which the scheduler tells of them */
+};
+
+struct msg_lost {
+    uint32_t request;
+};
+
+struct msg_over {
+    uint32_t request;
+    uint32_t prefilled; /* 1: its first token has come, so its prefill node counts it as done */
 };
 
 struct msg {
@@ -144,6 +171,10 @@ struct msg {
         struct msg_kept kept;
         struct msg_event event;
         struct msg_fault fault;
+        struct msg_dead dead;
+        struct msg_clear clear;
+        struct msg_lost lost;
+        struct msg_over over;
     } u;
 };
 

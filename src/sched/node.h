@@ -4,6 +4,7 @@
 #ifndef DUALPATH_SCHED_NODE_H
 #define DUALPATH_SCHED_NODE_H
 
+#include "base/idmap.h"
 #include "base/loop.h"
 #include "datapath/dp.h"
 #include "sched/cluster.h"
@@ -26,6 +27,12 @@ struct node {
     struct msg_fetch report;
     bool fetches_itself; /* calls node_fetch() when it is time: the periodic fetch pauses */
     bool stopped;
+
+    /* Deaths of other nodes (cluster.retry). */
+    struct idmap dead; /* by node id */
+    uint32_t n_deaths;
+    uint32_t n_doomed;  /* requests here that a dead node had part in */
+    bool clear_pending; /* that there are none is to be told */
 };
 
 /* Arms the first fetch, spread over the period by node id so that leaders do not all call at once.
@@ -42,11 +49,23 @@ void node_fetch(struct node *n);
 
 /* No more fetches. */
 void node_stop(struct node *n);
+void node_done(struct node *n); /* after node_stop() */
+
+/* Whether m comes from a node that is dead: nobody waits for what it still says. */
+bool node_ignores(const struct node *n, const struct msg *m);
+
+/* Another node has died: nothing that it sends is received any more. The caller then dooms the
+ * requests it had part in. */
+void node_take_death(struct node *n, uint32_t dead);
+
+/* Tells, once per death, that n_doomed is 0. */
+void node_tell_if_clear(struct node *n);
 
 /* Sends to an endpoint. */
 void node_send(struct node *n, uint32_t dst, struct msg *m);
 
-/* Tells the client that an operation failed; the run ends with this. */
+/* Tells the client that an operation failed; the run ends with this, unless it was a copy and the
+ * node at its other end turns out to be dead. */
 void node_fault(struct node *n, uint32_t request, int status, const char *what);
 
 /* Submits an op whose traffic class names it in a fault. */
@@ -58,7 +77,7 @@ static inline struct dp_chain node_chain(const struct msg_start *s)
     return (struct dp_chain){.chain_id = s->r.session, .turn = s->r.turn};
 }
 
-/* Whether op ended well; if not, reports it. */
+/* Whether op ended well; if not, reports it. What the op was for then stays as it is. */
 bool node_op_ok(struct node *n, const struct dp_op *op, uint32_t request);
 
 #endif

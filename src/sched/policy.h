@@ -23,13 +23,15 @@ struct policy_engine {
 
 struct policy_node {
     uint64_t read_queue_tok; /* read_q: tokens of reads assigned and not done */
+    bool dead;               /* its engines get no work */
 };
 
 struct policy_view {
     const struct cluster *cluster;
     const struct policy_engine *prefill, *decode; /* by engine */
     const struct policy_node *nodes;              /* by node */
-    const uint64_t *decode_queued_tok;            /* by decode group: tokens in its private queue */
+    bool any_dead;
+    const uint64_t *decode_queued_tok; /* by decode group: tokens in its private queue */
 };
 
 /* The engines of a scheduling group, numbered within their kind. */
@@ -79,6 +81,12 @@ extern const struct policy_ops policy_adaptive;
 extern const struct policy_ops policy_round_robin;
 
 const struct policy_ops *policy_of(enum cluster_scheduler scheduler);
+
+/* Whether an engine's node lives. */
+static inline bool policy_node_lives(const struct policy_view *v, uint32_t node)
+{
+    return !v->any_dead || !v->nodes[node].dead;
+}
 
 /* Which side reads a request whose engines are chosen. */
 struct policy_read policy_read(const struct policy_view *v, const struct policy_request *r,

@@ -43,7 +43,8 @@ static uint32_t pick_prefill(const struct policy_view *v, const struct policy_gr
     (void)r;
     uint32_t best[2] = {POLICY_WAIT, POLICY_WAIT}; /* of C2, of C3 */
     for (uint32_t e = g->first_engine; e < g->first_engine + g->n_engines; e++) {
-        if (v->prefill[e].tok > v->cluster->beta_tok) {
+        if (v->prefill[e].tok > v->cluster->beta_tok ||
+            !policy_node_lives(v, policy_prefill_node(v->cluster, e))) {
             continue;
         }
         uint32_t *b = &best[reads_are_queued(v, e)];
@@ -68,6 +69,15 @@ static uint64_t request_tok(const struct policy_request *r)
     return (uint64_t)r->prompt_tok + r->gen_tok;
 }
 
+static bool group_lives(const struct policy_view *v, const struct policy_group *g)
+{
+    uint32_t e = g->first_engine, end = e + g->n_engines;
+    while (e < end && !policy_node_lives(v, policy_decode_node(v->cluster, e))) {
+        e += v->cluster->gpus_per_node;
+    }
+    return e < end;
+}
+
 static uint32_t place_decode(const struct policy_view *v, const struct policy_request *r)
 {
     uint32_t best = 0, keeper = POLICY_WAIT;
@@ -76,7 +86,7 @@ static uint32_t place_decode(const struct policy_view *v, const struct policy_re
         struct policy_group g = policy_decode_group(v->cluster, i);
         uint64_t tok = group_tok(v, &g) + v->decode_queued_tok[i];
         all += tok;
-        if (tok < least) {
+        if (tok < least && group_lives(v, &g)) {
             least = tok;
             best = i;
         }
@@ -109,7 +119,8 @@ static struct best_engines best_of(const struct policy_view *v, uint32_t first, 
     struct best_engines best = {POLICY_WAIT, POLICY_WAIT};
     for (uint32_t e = first; e < first + n; e++) {
         const struct policy_engine *d = &v->decode[e];
-        if (d->free_blocks < r->blocks) {
+        if (d->free_blocks < r->blocks ||
+            !policy_node_lives(v, policy_decode_node(v->cluster, e))) {
             continue;
         }
         if ((double)(d->tok + request_tok(r)) <= plan->level_tok &&

@@ -6,31 +6,72 @@
  */
 #include "sched/policy.h"
 
-/* Tickets go to the nodes of a kind in turn, and within a node to its engines in turn. */
-static uint32_t engine_in_turn(const struct cluster *c, uint64_t ticket, uint32_t n_nodes)
+/* Nodes of one kind; the first has id first. */
+struct side {
+    uint32_t first, n;
+};
+
+static struct side prefill_side(const struct cluster *c)
 {
-    uint32_t node = (uint32_t)(ticket % n_nodes);
-    return node * c->gpus_per_node + (uint32_t)(ticket / n_nodes % c->gpus_per_node);
+    return (struct side){0, c->prefill_nodes};
+}
+
+static struct side decode_side(const struct cluster *c)
+{
+    return (struct side){c->prefill_nodes, c->decode_nodes};
+}
+
+static uint32_t n_alive(const struct policy_view *v, struct side s)
+{
+    uint32_t n = v->any_dead ? 0 : s.n;
+    for (uint32_t i = 0; v->any_dead && i < s.n; i++) {
+        n += !v->nodes[s.first + i].dead;
+    }
+    return n;
+}
+
+/* The k-th node of the side, from 0, among those that live. */
+static uint32_t living_node(const struct policy_view *v, struct side s, uint32_t k)
+{
+    uint32_t i = v->any_dead ? 0 : k;
+    for (; v->any_dead && (v->nodes[s.first + i].dead || k > 0); i++) {
+        k -= !v->nodes[s.first + i].dead;
+    }
+    return i;
+}
+
+/* Tickets go to the living nodes of a kind in turn, and within a node to its engines in turn. The
+ * node is counted within its kind. A kind without a living node ends the run: any node will do. */
+static uint32_t node_in_turn(const struct policy_view *v, uint64_t ticket, struct side s)
+{
+    uint32_t n = n_alive(v, s);
+    return n > 0 ? living_node(v, s, (uint32_t)(ticket % n)) : 0;
+}
+
+static uint32_t engine_in_turn(const struct policy_view *v, uint64_t ticket, struct side s)
+{
+    uint32_t gpus = v->cluster->gpus_per_node, n = n_alive(v, s);
+    return node_in_turn(v, ticket, s) * gpus + (uint32_t)(ticket / (n > 0 ? n : 1) % gpus);
 }
 
 static uint32_t place_prefill(const struct policy_view *v, const struct policy_request *r)
 {
     const struct cluster *c = v->cluster;
-    return (uint32_t)(r->ticket % c->prefill_nodes) / c->prefill_group_nodes;
+    return node_in_turn(v, r->ticket, prefill_side(c)) / c->prefill_group_nodes;
 }
 
 static uint32_t pick_prefill(const struct policy_view *v, const struct policy_group *g,
                              const struct policy_request *r)
 {
     (void)g;
-    uint32_t e = engine_in_turn(v->cluster, r->ticket, v->cluster->prefill_nodes);
+    uint32_t e = engine_in_turn(v, r->ticket, prefill_side(v->cluster));
     return v->prefill[e].tok > v->cluster->beta_tok ? POLICY_WAIT : e;
 }
 
 static uint32_t place_decode(const struct policy_view *v, const struct policy_request *r)
 {
     const struct cluster *c = v->cluster;
-    return (uint32_t)(r->ticket % c->decode_nodes) / c->decode_group_nodes;
+    return node_in_turn(v, r->ticket, decode_side(c)) / c->decode_group_nodes;
 }
 
 static struct policy_decode_plan plan_decode(const struct policy_view *v,
@@ -47,7 +88,7 @@ static uint32_t pick_decode(const struct policy_view *v, const struct policy_gro
 {
     (void)g;
     (void)plan;
-    uint32_t e = engine_in_turn(v->cluster, r->ticket, v->cluster->decode_nodes);
+    uint32_t e = engine_in_turn(v, r->ticket, decode_side(v->cluster));
     return v->decode[e].free_blocks < r->blocks ? POLICY_WAIT : e;
 }
 

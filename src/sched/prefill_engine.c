@@ -113,8 +113,11 @@ static void loads_advanced(struct prefill_engine *e)
 static void load_progress(struct dp_op *op)
 {
     struct prefill_request *r = container_of(op, struct prefill_request, load);
-    r->load_layers = op->parts_done;
     op->notify_at = next_load_mark(r->owner->node.cluster, op->parts_done);
+    if (r->cancelled) {
+        return;
+    }
+    r->load_layers = op->parts_done;
     if (op->parts_done < op->parts_total) {
         loads_advanced(r->engine);
     }
@@ -123,6 +126,10 @@ static void load_progress(struct dp_op *op)
 static void load_done(struct dp_op *op)
 {
     struct prefill_request *r = container_of(op, struct prefill_request, load);
+    if (r->cancelled) {
+        prefill_request_settle(r);
+        return;
+    }
     if (!node_op_ok(&r->owner->node, op, r->start.r.request)) {
         return;
     }
@@ -224,18 +231,91 @@ static void idle(struct prefill_engine *e)
     }
 }
 
+static void drained(struct prefill_engine *e)
+{
+    if (--e->n_draining == 0) {
+        idle(e);
+    }
+}
+
 static void store_done(struct dp_op *op)
 {
     struct prefill_request *r = container_of(op, struct prefill_request, store);
     struct prefill_engine *e = r->engine;
+    if (r->cancelled) {
+        prefill_request_settle(r);
+        return;
+    }
     if (!node_op_ok(&r->owner->node, op, r->start.r.request)) {
         return;
     }
+    bool draining = r->draining;
+    r->draining = false;
     r->stored = true;
     chunk_over(r);
-    if (e->state == PREFILL_DRAINING && --e->n_draining == 0) {
-        idle(e);
+    if (draining) {
+        drained(e);
     }
+}
+
+/* Cancelling */
+
+static bool is_under_way(const struct prefill_request *r)
+{
+    return r->computing || dp_op_active(&r->read) || dp_op_active(&r->load) ||
+           dp_op_active(&r->store);
+}
+
+/* What the scheduler counts as done here, if its first token has not come, are neither the request
+ * nor its read: it may have died before this node has heard of it. */
+void prefill_request_settle(struct prefill_request *r)
+{
+    struct prefill_node *pn = r->owner;
+    struct prefill_engine *e = r->engine;
+    if (!r->cancelled || is_under_way(r)) {
+        return;
+    }
+    if (r->dram.held) {
+        space_give(&pn->dram, &r->dram, r->dram.amount);
+    }
+    if (r->chunk_tok > 0) {
+        slots_give(&e->hbm_slots, r->hbm_slot);
+    }
+    if (r->read_over && !r->first_sent) {
+        pn->node.report.read_done_tok -= r->start.r.hit_tok - r->start.decode_tok;
+    }
+    bool draining = r->draining;
+    prefill_request_forget(r);
+    if (draining) {
+        drained(e);
+    }
+}
+
+static void drop_from_batch(struct prefill_request *r)
+{
+    struct prefill_engine *e = r->engine;
+    for (uint32_t i = 0; i < e->n_batch; i++) {
+        if (e->batch[i] == r) {
+            atomic_store_explicit(&e->items[i].dropped, true, memory_order_relaxed);
+        }
+    }
+    r->load_layers = r->push_layers[0] = r->push_layers[1] = cluster_of(e)->kv.n_layers;
+    loads_advanced(e);
+}
+
+void prefill_request_cancel(struct prefill_request *r)
+{
+    struct prefill_node *pn = r->owner;
+    r->cancelled = true;
+    list_remove(&r->ready_node);
+    space_withdraw(&pn->dram, &r->dram);
+    dp_cancel(pn->node.ports.dp, &r->read);
+    dp_cancel(pn->node.ports.dp, &r->load);
+    dp_cancel(pn->node.ports.dp, &r->store);
+    if (r->computing) {
+        drop_from_batch(r);
+    }
+    prefill_request_settle(r);
 }
 
 static void start_store(struct prefill_request *r, uint32_t layers_done)
@@ -260,6 +340,9 @@ static void forward_progress(struct compute_forward *f)
     const struct cluster *c = cluster_of(e);
     f->notify_at = next_compute_mark(c, f->layers_done);
     for (uint32_t i = 0; c->layerwise && i < e->n_batch; i++) {
+        if (e->batch[i]->cancelled) {
+            continue;
+        }
         if (e->storing) {
             dp_feed(e->owner->node.ports.dp, &e->batch[i]->store, f->layers_done);
         } else {
@@ -280,6 +363,7 @@ static void send_first_token(struct prefill_request *r)
                                 .read_ns = r->read_ns}};
     pn->node.report.done_tok[r->engine->gpu] += r->start.r.prompt_tok;
     pn->node.report.done_requests[r->engine->gpu]++;
+    r->first_sent = true;
     node_send(&pn->node, MSG_CLIENT, &m);
 }
 
@@ -287,17 +371,26 @@ static void finish_items(struct prefill_engine *e)
 {
     bool drain = !cluster_of(e)->layerwise;
     uint32_t n = e->n_batch;
-    e->n_draining = drain ? n : 0;
+    e->n_draining = 0;
+    for (uint32_t i = 0; drain && i < n; i++) {
+        e->n_draining += !e->batch[i]->cancelled;
+    }
     e->state = e->n_draining > 0 ? PREFILL_DRAINING : PREFILL_FORWARD;
     e->n_batch = 0;
     for (uint32_t i = 0; i < n; i++) {
         struct prefill_request *r = e->batch[i];
+        if (r->cancelled) {
+            r->computing = false;
+            prefill_request_settle(r);
+            continue;
+        }
         e->owner->computed_tok += r->chunk_tok;
         if (is_last_chunk(r)) {
             send_first_token(r);
         }
         r->computing = false;
         if (drain) {
+            r->draining = true;
             start_store(r, cluster_of(e)->kv.n_layers);
         } else {
             chunk_over(r);
@@ -314,6 +407,7 @@ static void forward_done(struct compute_forward *f)
         return;
     }
     e->attention_ns += (uint64_t)f->attention_ns;
+    e->full_ns += (uint64_t)(e->fill * (double)(f->done_ns - f->start_ns));
     finish_items(e);
     prefill_group_engine_done(pn, prefill_group_of(pn, e->gpu));
     if (e->state == PREFILL_FORWARD) {
@@ -360,6 +454,7 @@ static void pack(struct prefill_engine *e)
     double left_ns = (double)c->quota_ns;
     uint64_t hbm_left = c->prefill_hbm_bytes;
     e->n_batch = 0;
+    e->fill = 0;
     list_for_each_safe (pos, tmp, &e->ready) {
         struct prefill_request *r = container_of(pos, struct prefill_request, ready_node);
         uint32_t cached = r->start.r.hit_tok + r->done_tok;
@@ -374,6 +469,7 @@ static void pack(struct prefill_engine *e)
             return;
         }
         left_ns -= timing_attention_ns(c->timing, cached, n);
+        e->fill = left_ns > 0 ? 1 - left_ns / (double)c->quota_ns : 1;
         hbm_left -= hbm;
         take(e, r, n);
         if (n < left_tok) {

@@ -15,6 +15,12 @@ void prefill_engine_announce(struct prefill_engine *e);
 /* Takes part in the group's next forward, with whatever is ready. */
 void prefill_engine_start(struct prefill_engine *e);
 
+/* Its decode node is dead: ends what is under way and takes it out of the forward. */
+void prefill_request_cancel(struct prefill_request *r);
+
+/* Forgets a cancelled request of which nothing is under way any more. */
+void prefill_request_settle(struct prefill_request *r);
+
 /* layers of a stream that the decode node pushes have arrived. */
 void prefill_engine_pushed(struct prefill_request *r, uint32_t stream, uint32_t layers);
 

@@ -52,10 +52,15 @@ static void read_done(struct dp_op *op)
 {
     struct prefill_request *r = container_of(op, struct prefill_request, read);
     struct node *n = &r->owner->node;
+    if (r->cancelled) {
+        prefill_request_settle(r);
+        return;
+    }
     if (!node_op_ok(n, op, r->start.r.request)) {
         return;
     }
     n->report.read_done_tok += own_tok(r);
+    r->read_over = true;
     if (!is_split(r)) {
         r->read_ns += loop_now_ns(n->ports.loop) - op->submit_ns;
     }
@@ -91,6 +96,7 @@ static struct prefill_request *admit(struct prefill_node *pn, const struct msg_d
     r->alloc_ns = m->alloc_ns;
     r->read_ns = m->read_ns;
     list_init(&r->ready_node);
+    list_add_tail(&pn->all, &r->node);
     idmap_put(&pn->by_id, m->start.r.request, index);
     return r;
 }
@@ -115,8 +121,27 @@ static void on_decode_ready(struct prefill_node *pn, const struct msg_decode_rea
 void prefill_request_forget(struct prefill_request *r)
 {
     struct prefill_node *pn = r->owner;
+    bool doomed = r->cancelled;
+    list_remove(&r->node);
     idmap_remove(&pn->by_id, r->start.r.request);
     pool_put(&pn->requests, r->index);
+    pn->node.n_doomed -= doomed;
+    if (doomed) {
+        node_tell_if_clear(&pn->node);
+    }
+}
+
+static void on_dead(struct prefill_node *pn, uint32_t dead)
+{
+    list_for_each_safe (pos, tmp, &pn->all) {
+        struct prefill_request *r = container_of(pos, struct prefill_request, node);
+        if (r->start.decode_node == dead) {
+            pn->node.n_doomed++;
+            prefill_request_cancel(r);
+        }
+    }
+    node_take_death(&pn->node, dead);
+    node_tell_if_clear(&pn->node);
 }
 
 /* EP groups */
@@ -205,6 +230,9 @@ void prefill_group_engine_done(struct prefill_node *pn, struct prefill_group *g)
 static void on_message(void *self, const struct msg *m)
 {
     struct prefill_node *pn = node_of(self);
+    if (node_ignores(&pn->node, m)) {
+        return;
+    }
     switch (m->type) {
     case MSG_DECODE_READY:
         on_decode_ready(pn, &m->u.decode_ready);
@@ -221,6 +249,9 @@ static void on_message(void *self, const struct msg *m)
         break;
     case MSG_EP_START:
         on_ep_start(pn, &m->u.ep);
+        break;
+    case MSG_DEAD:
+        on_dead(pn, m->u.dead.node);
         break;
     default:
         node_fault(&pn->node, 0, -EPROTO, "unexpected message at a prefill node");
@@ -258,6 +289,7 @@ int prefill_node_init(struct prefill_node *pn, const struct cluster *cluster,
     space_init(&pn->dram, ports->loop, cluster->dram_buffer_bytes);
     pool_init(&pn->requests, sizeof(struct prefill_request));
     idmap_init(&pn->by_id);
+    list_init(&pn->all);
     pn->engines = calloc(cluster->gpus_per_node, sizeof(*pn->engines));
     if (!pn->engines || init_groups(pn)) {
         prefill_node_done(pn);
@@ -276,6 +308,7 @@ int prefill_node_init(struct prefill_node *pn, const struct cluster *cluster,
 void prefill_node_done(struct prefill_node *pn)
 {
     node_stop(&pn->node);
+    node_done(&pn->node);
     for (uint32_t gpu = 0; pn->engines && gpu < pn->node.cluster->gpus_per_node; gpu++) {
         prefill_engine_done(&pn->engines[gpu]);
     }

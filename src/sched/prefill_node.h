@@ -11,6 +11,9 @@
  * An engine packs its ready requests into a forward first come first served until the predicted
  * attention time would pass the quota; the one that overflows is cut (chunked prefill). All engines
  * of an EP group start together, on the word of the group's leader: the node of its first engine.
+ *
+ * When a decode node dies (MSG_DEAD), its requests here are cancelled; one in a forward is dropped
+ * from it, and the others of the batch go on.
  */
 #ifndef DUALPATH_SCHED_PREFILL_NODE_H
 #define DUALPATH_SCHED_PREFILL_NODE_H
@@ -27,6 +30,7 @@ struct prefill_request {
     struct prefill_node *owner;
     struct prefill_engine *engine;
     uint32_t index;    /* in the pool */
+    struct list node;  /* in owner->all */
     uint32_t hbm_slot; /* of its span in the GPU, while a chunk is in a forward or on its way out */
     struct msg_start start;
     struct list ready_node;
@@ -43,8 +47,11 @@ struct prefill_request {
     struct dp_op store; /* to the decode buffer */
     /* Arrived; all layers when nothing is to come. */
     uint32_t load_layers, push_layers[MSG_MAX_PUSHES];
-    bool computing; /* in the forward in progress */
-    bool stored;    /* the store of the last chunk computed is through */
+    bool computing;             /* in the forward in progress */
+    bool stored;                /* the store of the last chunk computed is through */
+    bool draining;              /* its engine waits for that */
+    bool read_over, first_sent; /* as counted in the node's report */
+    bool cancelled; /* its decode node is dead; it goes when nothing of it is under way any more */
 };
 
 enum prefill_engine_state {
@@ -68,6 +75,8 @@ struct prefill_engine {
     uint32_t n_batch, batch_capacity;
     uint32_t n_draining;
     uint64_t attention_ns; /* total over all forwards, for the balance between engines */
+    double fill;           /* of the forward in progress: predicted attention time over the quota */
+    uint64_t full_ns;      /* total over all forwards, each counted as far as it is full */
 };
 
 /* An EP group as its nodes see it. */
@@ -87,6 +96,7 @@ struct prefill_node {
     struct prefill_group *groups; /* those with engines here */
     uint32_t n_groups;
     struct pool requests;
+    struct list all; /* requests */
     struct idmap by_id;
     uint64_t computed_tok; /* new tokens put through forwards */
     uint64_t n_chunks;

@@ -256,7 +256,8 @@ static void schedule(struct sim_decode_group *g, struct compute_sequence *s)
 {
     struct sequence_state *st = state_of(s);
     uint64_t last = g->step + 2 * EPOCH_STEPS - 1;
-    st->due_step = st->joined_step + s->notify_at;
+    uint64_t due = st->joined_step + s->notify_at;
+    st->due_step = due > g->step ? due : g->step + 1; /* past: notify_at was lowered */
     list_add_tail(due_list(g, st->due_step < last ? st->due_step : last), &st->node);
 }
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <zmq.h>
 
 #include "base/units.h"
@@ -261,21 +260,6 @@ START_TEST(beats_keep_a_silent_peer_alive)
 }
 END_TEST
 
-/* Here the send is the first to find it, before the loop has heard of the end. */
-START_TEST(a_send_to_a_peer_that_has_ended)
-{
-    start_all();
-    stop_node(1);
-    nanosleep(&(struct timespec){.tv_nsec = 200 * NS_PER_MS}, NULL);
-    send(&w.hub, MSG_SCHEDULER, MSG_NODE(1), 0);
-    ck_assert(run_until(hub_lost_one, 5 * NS_PER_S));
-    ck_assert_uint_eq(w.hub_ear.lost_peer, 1);
-    ck_assert_str_eq(w.hub_ear.why, "its connection has ended");
-    run_until(NULL, 50 * NS_PER_MS);
-    ck_assert_uint_eq(w.hub_ear.n_lost, 1);
-}
-END_TEST
-
 START_TEST(a_peer_that_ends_is_named)
 {
     start_all();
@@ -409,7 +393,11 @@ START_TEST(another_version_is_refused_on_both_sides)
     stranger_say(&s, MSG_VERSION + 1, WIRE_HELLO, MSG_NODE(1));
     ck_assert(run_until(hub_lost_one, 5 * NS_PER_S));
     ck_assert_uint_eq(w.hub_ear.lost_peer, 1);
-    ck_assert_str_eq(w.hub_ear.why, "speaks version 3 of the messages, this program version 2");
+    char expected[100];
+    snprintf(expected, sizeof(expected),
+             "speaks version %d of the messages, this program version %d", MSG_VERSION + 1,
+             MSG_VERSION);
+    ck_assert_str_eq(w.hub_ear.why, expected);
     uint8_t frame[256];
     run_until(NULL, 50 * NS_PER_MS);
     ck_assert_int_gt(zmq_recv(s.socket, frame, sizeof(frame), ZMQ_DONTWAIT), WIRE_HEAD_BYTES);
@@ -482,7 +470,6 @@ int main(void)
     tcase_add_test(t, control_frames_carry_text);
     tcase_add_test(t, beats_keep_a_silent_peer_alive);
     tcase_add_test(t, a_peer_that_ends_is_named);
-    tcase_add_test(t, a_send_to_a_peer_that_has_ended);
     tcase_add_test(t, a_peer_that_leaves_is_no_loss);
     tcase_add_test(t, a_hub_that_ends_is_noticed);
     tcase_add_test(t, a_peer_with_an_unknown_key_is_refused);

@@ -31,7 +31,11 @@ static const struct {
     {MSG_PROMPT_DURABLE, 2 * 4 + 3 * 8},
     {MSG_DURABLE, 2 * 4 + 3 * 8},
     {MSG_KEPT, 4 * 4},
-    {MSG_FAULT, 2 * 4 + 64},
+    {MSG_FAULT, 3 * 4 + 64},
+    {MSG_DEAD, 4},
+    {MSG_CLEAR, 2 * 4},
+    {MSG_LOST, 4},
+    {MSG_OVER, 2 * 4},
 };
 #define N_SIZES ((int)(sizeof(sizes) / sizeof(sizes[0])))
 
@@ -142,7 +146,7 @@ START_TEST(bad_frames_are_refused)
     }
     m.type = MSG_FAULT;
     len = wire_put_msg(bad, &m);
-    memset(bad + WIRE_HEAD_BYTES + 8, 'a', 64);
+    memset(bad + WIRE_HEAD_BYTES + 12, 'a', 64);
     ck_assert_int_eq(wire_get_msg(bad, len, &back), -EPROTO);
     m.type = 0;
     ck_assert_uint_eq(wire_put_msg(bad, &m), 0);
