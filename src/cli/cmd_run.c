@@ -461,6 +461,7 @@ static int run(const struct run_args *a, const struct scenario *sc, struct run_o
     r.peak_rss_bytes = progress_peak_rss_bytes();
     int rc = write_result(a, &r, o->result.file ? o->result.file : stdout, &err);
     rc = rc ? rc : commit_outputs(o, &err);
+    result_done(&r);
     return rc ? fail(&err, rc) : EXIT_OK;
 }
 

@@ -46,8 +46,19 @@ static void hw_cancel(struct dp *dp, struct dp_op *op)
     m->ops->cancel(m, op);
 }
 
-static const struct dp_ops hw_dp_ops = {
-    .name = "real", .submit = hw_submit, .feed = hw_feed, .cancel = hw_cancel};
+static void hw_forget_node(struct dp *dp, uint32_t node)
+{
+    struct mover *m = of(dp)->transport;
+    if (m->ops->forget_node) {
+        m->ops->forget_node(m, node);
+    }
+}
+
+static const struct dp_ops hw_dp_ops = {.name = "real",
+                                        .submit = hw_submit,
+                                        .feed = hw_feed,
+                                        .cancel = hw_cancel,
+                                        .forget_node = hw_forget_node};
 
 void hw_dp_init(struct hw_dp *h, struct loop *loop, struct mover *transport, struct mover *storage)
 {

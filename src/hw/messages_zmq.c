@@ -90,14 +90,10 @@ static int put(struct messages_zmq *mz, uint32_t peer, const void *frame, size_t
     return zmq_send(s, frame, len, ZMQ_DONTWAIT) < 0 ? -zmq_errno() : 0;
 }
 
-/* A send may be the first to find that a peer is gone; the news of it is then on its way, behind
- * what the peer has said: put() has seen to it that both are taken. */
 static void put_or_lose(struct messages_zmq *mz, uint32_t peer, const void *frame, size_t len)
 {
     int rc = put(mz, peer, frame, len);
-    if (rc == -EHOSTUNREACH && peer_at(mz, peer)->present) {
-        peer_at(mz, peer)->ended = true;
-    } else if (rc) {
+    if (rc) {
         lose(mz, peer, "cannot be sent messages: %s", zmq_strerror(-rc));
     }
 }
@@ -574,7 +570,7 @@ void messages_zmq_done(struct messages_zmq *mz, int linger_ms)
         }
     }
     for (uint32_t i = 0; mz->peers && i < mz->options.n_nodes; i++) {
-        close_socket(mz->peers[i].dealer, linger_ms);
+        close_socket(mz->peers[i].dealer, mz->peers[i].lost ? 0 : linger_ms);
     }
     close_socket(mz->hub_dealer, linger_ms);
     close_socket(mz->router, linger_ms);

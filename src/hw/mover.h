@@ -36,7 +36,8 @@ struct mover_ops {
     int (*submit)(struct mover *m, struct dp_op *op);
     void (*feed)(struct mover *m, struct dp_op *op);
     void (*cancel)(struct mover *m, struct dp_op *op);
-    void (*cancel_all)(struct mover *m); /* as cancel() on every op in flight */
+    void (*cancel_all)(struct mover *m);                 /* as cancel() on every op in flight */
+    void (*forget_node)(struct mover *m, uint32_t node); /* as in dp.h; NULL: no other nodes */
 };
 
 struct mover {

@@ -499,6 +499,11 @@ void tcp_channel_cancel_all(struct tcp_channel *ch)
     }
 }
 
+void tcp_channel_cut(struct tcp_channel *ch, int code, const char *what)
+{
+    fail_all(ch, code, what);
+}
+
 int tcp_channel_new(struct transport_tcp *t, uint32_t node, const struct sockaddr *address,
                     socklen_t address_len, struct tcp_channel **ret)
 {

@@ -118,9 +118,11 @@ static void tell(struct tcp_inbound *in, struct tcp_slot *s)
 static enum tcp_verdict judge(const struct tcp_inbound *in, const struct tcp_hello *h)
 {
     const struct tcp_options *o = &in->t->options;
-    return h->version != TCP_WIRE_VERSION              ? TCP_BAD_VERSION
-           : !tcp_same_secret(h->secret, o->secret)    ? TCP_BAD_SECRET
-           : h->dst_node != o->node                    ? TCP_BAD_NODE
+    return h->version != TCP_WIRE_VERSION           ? TCP_BAD_VERSION
+           : !tcp_same_secret(h->secret, o->secret) ? TCP_BAD_SECRET
+           : h->dst_node != o->node || h->src_node >= in->t->map->n_nodes ||
+                   in->t->forgotten[h->src_node]
+               ? TCP_BAD_NODE
            : h->depth == 0 || h->depth > TCP_MAX_DEPTH ? TCP_BAD_DEPTH
                                                        : TCP_WELCOME;
 }
@@ -318,6 +320,16 @@ void tcp_inbound_start(struct transport_tcp *t, int fd, const char *name)
     t->n_inbound++;
     loop_timer_init(&in->hello_timer, hello_is_late);
     loop_arm(t->loop, &in->hello_timer, loop_now_ns(t->loop) + t->options.peer_timeout_ns);
+}
+
+void tcp_inbound_cut(struct transport_tcp *t, uint32_t src_node)
+{
+    list_for_each_safe (pos, tmp, &t->inbound) {
+        struct tcp_inbound *in = container_of(pos, struct tcp_inbound, node);
+        if (in->greeted && in->src_node == src_node) {
+            close_inbound(in);
+        }
+    }
 }
 
 void tcp_inbound_free_all(struct transport_tcp *t)

@@ -24,9 +24,13 @@ void tcp_channel_feed(struct dp_op *op);
 void tcp_channel_cancel(struct dp_op *op);
 void tcp_channel_cancel_all(struct tcp_channel *ch);
 
+/* Ends the connection and every op in flight. */
+void tcp_channel_cut(struct tcp_channel *ch, int code, const char *what);
+
 /* Takes over the accepted socket fd. */
 void tcp_inbound_start(struct transport_tcp *t, int fd, const char *name);
 void tcp_inbound_free_all(struct transport_tcp *t);
+void tcp_inbound_cut(struct transport_tcp *t, uint32_t src_node); /* its connections */
 
 /* No Nagle, and a peer that has gone is noticed in time. Returns 0 or negative errno. */
 int tcp_socket_setup(int fd, uint64_t peer_timeout_ns);

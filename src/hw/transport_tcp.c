@@ -203,12 +203,27 @@ static void tcp_cancel_all(struct mover *m)
     }
 }
 
+/* What the node had sent may still lie in the sockets: it must not reach memory that others get. */
+static void tcp_forget_node(struct mover *m, uint32_t node)
+{
+    struct transport_tcp *t = of(m);
+    if (node >= t->map->n_nodes) {
+        return;
+    }
+    t->forgotten[node] = true;
+    tcp_inbound_cut(t, node);
+    if (t->channels[node]) {
+        tcp_channel_cut(t->channels[node], -ECONNRESET, "has died");
+    }
+}
+
 static const struct mover_ops tcp_ops = {
     .name = "tcp",
     .submit = tcp_submit,
     .feed = tcp_feed,
     .cancel = tcp_cancel,
     .cancel_all = tcp_cancel_all,
+    .forget_node = tcp_forget_node,
 };
 
 int transport_tcp_init(struct transport_tcp *t, struct loop *loop, struct wall_driver *driver,
@@ -233,7 +248,8 @@ int transport_tcp_init(struct transport_tcp *t, struct loop *loop, struct wall_d
     }
     t->local.ends_as = &t->mover;
     t->channels = calloc(map->n_nodes, sizeof(struct tcp_channel *));
-    rc = t->channels ? start_listening(t, e) : err_nomem(e);
+    t->forgotten = calloc(map->n_nodes, sizeof(*t->forgotten));
+    rc = t->channels && t->forgotten ? start_listening(t, e) : err_nomem(e);
     if (rc) {
         transport_tcp_done(t);
     }
@@ -263,6 +279,7 @@ void transport_tcp_done(struct transport_tcp *t)
             tcp_channel_free(t->channels[i]);
         }
     }
+    free(t->forgotten);
     free(t->channels);
     tcp_inbound_free_all(t);
     loop_disarm(t->loop, &t->listen_again);

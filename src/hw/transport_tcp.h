@@ -46,6 +46,7 @@ struct transport_tcp {
     struct wall_driver *driver;
     const struct memory_map *map;
     struct tcp_channel **channels; /* [map->n_nodes], to each peer; NULL where unknown */
+    bool *forgotten;               /* [map->n_nodes]: dead, refused at the door */
     struct wall_source listener;
     struct loop_timer listen_again;
     struct list inbound;

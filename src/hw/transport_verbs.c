@@ -472,12 +472,23 @@ static void verbs_cancel_all(struct mover *m)
     }
 }
 
+/* Its queue pairs are reset: writes of the node that are still on the way are refused. */
+static void verbs_forget_node(struct mover *m, uint32_t node)
+{
+    struct transport_verbs *t = of(m);
+    struct verbs_link *k = node < t->n_nodes ? t->links[node] : NULL;
+    if (k && k->up) {
+        fail_link(k, -ECONNRESET, "the node has died");
+    }
+}
+
 static const struct mover_ops verbs_ops = {
     .name = "verbs",
     .submit = verbs_submit,
     .feed = verbs_feed,
     .cancel = verbs_cancel,
     .cancel_all = verbs_cancel_all,
+    .forget_node = verbs_forget_node,
 };
 
 static void set_defaults(struct verbs_options *o)

@@ -122,6 +122,7 @@ struct scenario_hw {
     uint32_t check_every;     /* outputs compared with the reference: one in so many */
     uint32_t compute_threads; /* per node */
     uint32_t transport_depth, storage_depth;
+    bool retry;     /* requests of a node that dies are run again on others */
     double stuck_s; /* no request has finished for so long: the run is given up */
 };
 

@@ -466,6 +466,9 @@ const struct scenario_key scenario_keys[] = {
     {U32("hw.storage_depth", hw.storage_depth, UNIT_NONE), MACHINE, .fallback = "32", FROM(1, 4096),
      .source = "assumed; NVMe drives saturate about there",
      .doc = "blocks in flight at a node's storage"},
+    {BOOL("hw.retry", hw.retry), MACHINE, .fallback = "false",
+     .source = "a run that loses a node measures something else",
+     .doc = "run the requests of a node that dies again on the others, instead of failing"},
     {NUMBER("hw.stuck_s", hw.stuck_s, UNIT_S), MACHINE, .fallback = "60s", ABOVE_0(1e6),
      .source = "assumed", .doc = "a run in which no request finishes for so long is given up"},
 };

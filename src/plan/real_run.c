@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "hw/curve_socket.h"
 #include "plan/compose.h"
+#include "plan/real_figures.h"
 #include "plan/recorder.h"
 #include "real/hub.h"
 
@@ -117,6 +118,7 @@ static int configure(struct real_run *r, struct err *err)
     snprintf(c->storage_dir, sizeof(c->storage_dir), "%s", r->directory);
     /* A session has one request at a time, so a node never has more than there are sessions. */
     c->n_spans = r->workload->n_sessions;
+    c->cluster.retry = hw->retry;
     c->cluster.staging_offset_bytes = c->n_spans * c->cluster.span_bytes;
     c->cluster.scheduler_cost_ns = 0; /* it takes the time that it takes */
     return curve_secret_new(c->tcp_secret, err);
@@ -272,13 +274,14 @@ static int equal(struct err *err, const char *what, uint64_t got, uint64_t expec
     return err_set(err, -EPROTO, "%s: found %" PRIu64 ", expected %" PRIu64, what, got, expected);
 }
 
-static int check_node(const struct agent_report *a, const char *name, struct err *err)
+/* deaths: of other nodes, which leave faults and transfers that failed. */
+static int check_node(const struct agent_report *a, const char *name, bool deaths, struct err *err)
 {
     char what[96];
     const struct {
         const char *what;
         uint64_t got;
-    } zeros[] = {{"faults", a->faults},
+    } zeros[] = {{"faults", deaths ? 0 : a->faults},
                  {"transfers in flight", a->in_flight},
                  {"room in use", a->room_used},
                  {"requests left", a->requests_left}};
@@ -289,7 +292,7 @@ static int check_node(const struct agent_report *a, const char *name, struct err
     }
     for (unsigned c = 0; c < DP_N_CLASSES && rc == 0; c++) {
         snprintf(what, sizeof(what), "%s: bytes of %s", name, dp_class_name((enum dp_class)c));
-        rc = equal(err, what, a->bytes_out[c], a->bytes_in[c]);
+        rc = equal(err, what, a->bytes_out[c] + (deaths ? a->bytes_failed[c] : 0), a->bytes_in[c]);
     }
     return rc;
 }
@@ -308,8 +311,11 @@ static int add_up(const struct real_run *r, struct totals *t, struct err *err)
     for (uint32_t i = 0; i < cluster_nodes(c) && rc == 0; i++) {
         const struct agent_report *a = hub_report(r->hub, i);
         char name[32];
+        if (hub_node_died(r->hub, i, NULL)) {
+            continue;
+        }
         hub_node_name(c, i, name, sizeof(name));
-        rc = check_node(a, name, err);
+        rc = check_node(a, name, hub_deaths(r->hub) > 0, err);
         t->computed_tok += a->computed_tok;
         t->generated_tok += a->generated_tok;
         t->persisted_blocks += a->persisted_blocks;
@@ -331,6 +337,9 @@ static int check(const struct real_run *r, struct totals *t, struct err *err)
     rc = rc ? rc : equal(err, "requests served", c->requests_over, r->info.n_turns);
     rc = rc ? rc : equal(err, "prompt tokens served", c->served_prompt_tok, c->prompt_tok);
     rc = rc ? rc : equal(err, "tokens generated", c->served_gen_tok, c->gen_tok);
+    if (rc || hub_deaths(r->hub) > 0) {
+        return rc; /* what the dead have done nobody tells, and some was done twice */
+    }
     rc = rc ? rc
             : equal(err, "tokens computed by prefill", t->computed_tok, c->prompt_tok - c->hit_tok);
     rc = rc ? rc
@@ -344,84 +353,57 @@ static int check(const struct real_run *r, struct totals *t, struct err *err)
                       (c->hit_tok - t->kept_tok) * kv->layer_tok_bytes * kv->n_layers);
 }
 
-/* The figures that agents report, over the whole run */
-
-static double max_over_mean(const double *v, uint32_t n)
+static int add_figures(const struct real_run *r, struct result *ret, struct err *err)
 {
-    double sum = 0, max = 0;
+    uint32_t n = cluster_nodes(&r->config.cluster);
+    const struct agent_report **reports = calloc(n, sizeof(*reports));
+    if (!reports) {
+        return err_nomem(err);
+    }
     for (uint32_t i = 0; i < n; i++) {
-        sum += v[i];
-        max = v[i] > max ? v[i] : max;
+        reports[i] = hub_report(r->hub, i);
     }
-    return sum > 0 ? max * n / sum : 1;
-}
-
-/* Agents report at the end only: use over the whole run stands for the steady part as well, and
- * what is not measured stays 0. */
-static void add_use(const struct real_run *r, double attention_s, const double *snic_bytes,
-                    struct result *ret)
-{
-    const struct cluster *c = &r->config.cluster;
-    double jct_s = ret->jct_s > 0 ? ret->jct_s : 1, snic_Bps = r->scenario->cluster.snic_Bps;
-    for (uint32_t i = 0; i < cluster_nodes(c); i++) {
-        bool prefill = cluster_is_prefill(c, i);
-        uint32_t n_nodes = prefill ? c->prefill_nodes : c->decode_nodes;
-        ret->utilization[prefill ? RESULT_PE_SNIC : RESULT_DE_SNIC] +=
-            snic_bytes[i] / (snic_Bps * n_nodes * jct_s);
-    }
-    ret->utilization[RESULT_PE_GPU] = attention_s / (c->prefill_nodes * c->gpus_per_node) / jct_s;
-    for (unsigned i = 0; i < RESULT_N_RESOURCES; i++) {
-        ret->utilization_run[i] = ret->utilization[i];
-        if (ret->utilization[i] > ret->utilization[ret->bottleneck]) {
-            ret->bottleneck = (enum result_resource)i;
-        }
-    }
-    ret->bottleneck_frac = ret->utilization[ret->bottleneck];
-}
-
-static int add_balance(const struct real_run *r, struct result *ret, struct err *err)
-{
-    const struct cluster *c = &r->config.cluster;
-    uint32_t n_nodes = cluster_nodes(c), n_engines = c->prefill_nodes * c->gpus_per_node;
-    double *snic = calloc(n_nodes, sizeof(*snic)),
-           *attention = calloc(n_engines, sizeof(*attention));
-    int rc = snic && attention ? 0 : err_nomem(err);
-    double attention_s = 0;
-    for (uint32_t i = 0; i < n_nodes && rc == 0; i++) {
-        const struct agent_report *a = hub_report(r->hub, i);
-        snic[i] =
-            (double)(a->blocks_read + a->blocks_written) * (double)kv_full_block_bytes(&c->kv);
-        for (uint32_t g = 0; cluster_is_prefill(c, i) && g < c->gpus_per_node; g++) {
-            attention[i * c->gpus_per_node + g] = (double)a->attention_ns[g];
-            attention_s += (double)a->attention_ns[g] * 1e-9;
-        }
-    }
-    if (rc == 0) {
-        uint32_t p = c->prefill_nodes;
-        ret->snic_max_avg = max_over_mean(snic, n_nodes);
-        ret->pe_snic_max_avg = max_over_mean(snic, p);
-        ret->de_snic_max_avg = max_over_mean(snic + p, n_nodes - p);
-        ret->attention_max_avg = max_over_mean(attention, n_engines);
-        add_use(r, attention_s, snic, ret);
-    }
-    free(snic);
-    free(attention);
+    int rc = real_figures(&r->config.cluster, &r->scenario->cluster, reports, ret, err);
+    free(reports);
     return rc;
+}
+
+static int add_retry(struct real_run *r, struct result *ret, struct err *err)
+{
+    const struct client_totals *t = &hub_client(r->hub)->totals;
+    const struct cluster *c = &r->config.cluster;
+    ret->deaths = calloc(hub_deaths(r->hub) + 1, sizeof(*ret->deaths));
+    if (!ret->deaths) {
+        return err_nomem(err);
+    }
+    for (uint32_t i = 0; i < cluster_nodes(c); i++) {
+        uint64_t at_ns;
+        if (hub_node_died(r->hub, i, &at_ns)) {
+            struct result_death *d = &ret->deaths[ret->n_deaths++];
+            hub_node_name(c, i, d->node, sizeof(d->node));
+            d->at_s = (double)(at_ns - hub_start_ns(r->hub)) * 1e-9;
+        }
+    }
+    ret->retry = true;
+    ret->requests_rerun = t->reruns;
+    ret->answers_not_durable = t->not_durable;
+    return 0;
 }
 
 static int make_result(struct real_run *r, const struct totals *t, struct result *ret,
                        struct err *err)
 {
+    const struct cluster *c = &r->config.cluster;
     recorder_result(&r->recorder, "real", r->info.trace->sha256, ret);
     ret->events = hub_loop(r->hub)->n_fired;
     ret->storage_read_bytes = t->read_bytes;
     ret->storage_written_bytes = t->written_bytes;
     ret->pe_path_bytes = t->pe_bytes;
     ret->de_path_bytes = t->read_bytes - t->pe_bytes;
-    const struct cluster *c = &r->config.cluster;
     ret->reuse = c->reuse != CLUSTER_REUSE_NONE;
     ret->reused_bytes = t->kept_tok * c->kv.layer_tok_bytes * c->kv.n_layers;
-    return add_balance(r, ret, err);
+    int rc = add_figures(r, ret, err);
+    return rc || !c->retry ? rc : add_retry(r, ret, err);
 }
 
 static void tell_checks(struct real_run *r, const struct totals *t)
@@ -447,6 +429,7 @@ int real_run_go(struct real_run *r, struct result *ret, struct err *err)
     tell_checks(r, &t);
     if (r->options.series_csv &&
         metrics_write_series(&r->recorder.metrics, r->options.series_csv)) {
+        result_done(ret);
         return err_set(err, -EIO, "cannot write the series");
     }
     return 0;

@@ -15,11 +15,27 @@
 _Static_assert(DP_N_CLASSES == 5 && MSG_MAX_GPUS == 16, "EACH_CLASS and EACH_GPU list them all");
 
 static const struct flat_field fields[] = {
-    U64(computed_tok),      U64(chunks),          U64(generated_tok),    U64(persisted_blocks),
-    EACH_GPU(attention_ns), EACH_CLASS(bytes_in), EACH_CLASS(bytes_out), EACH_CLASS(ops),
-    U64(blocks_read),       U64(blocks_written),  U64(rows_verified),    U64(outputs_checked),
-    U64(forwards),          U64(steps),           U64(faults),           U64(in_flight),
-    U64(room_used),         U64(requests_left),   U64(kept_tok),
+    U64(computed_tok),
+    U64(chunks),
+    U64(generated_tok),
+    U64(persisted_blocks),
+    U64(kept_tok),
+    EACH_GPU(attention_ns),
+    EACH_GPU(gpu_used_ns),
+    EACH_CLASS(bytes_in),
+    EACH_CLASS(bytes_out),
+    EACH_CLASS(ops),
+    EACH_CLASS(bytes_failed),
+    U64(blocks_read),
+    U64(blocks_written),
+    U64(rows_verified),
+    U64(outputs_checked),
+    U64(forwards),
+    U64(steps),
+    U64(faults),
+    U64(in_flight),
+    U64(room_used),
+    U64(requests_left),
 };
 #define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
 

@@ -15,7 +15,11 @@ struct agent_report {
     uint64_t generated_tok, persisted_blocks; /* decode nodes */
     uint64_t kept_tok;                        /* decode nodes: hits that had not to be read */
     uint64_t attention_ns[MSG_MAX_GPUS];      /* of forwards, by engine */
+    /* As report/result.h counts the use of a GPU: prefill, time in forwards as far as they are full;
+     * decode, time for which all the HBM for KV would have been held. */
+    uint64_t gpu_used_ns[MSG_MAX_GPUS];
     uint64_t bytes_in[DP_N_CLASSES], bytes_out[DP_N_CLASSES]; /* by traffic class */
+    uint64_t bytes_failed[DP_N_CLASSES];
     uint64_t ops[DP_N_CLASSES];
     uint64_t blocks_read, blocks_written;    /* storage, every one verified */
     uint64_t rows_verified, outputs_checked; /* KV rows and attention outputs that were right */

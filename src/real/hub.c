@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "real/hub.h"
-
 #include <errno.h>
-#include <jansson.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,9 +8,7 @@
 #include <unistd.h>
 
 #include "base/units.h"
-#include "hw/messages_zmq.h"
-#include "real/join_file.h"
-#include "real/launcher.h"
+#include "real/hub_internal.h"
 
 /* For the root cause to come to light behind its consequences. */
 #define GRACE_NS          (500 * NS_PER_MS)
@@ -21,49 +16,6 @@
 #define LEAVE_LIMIT_NS    (10 * NS_PER_S)
 #define INTERRUPT_LOOK_NS (50 * NS_PER_MS)
 #define LINGER_MS         200
-
-enum hub_phase { HUB_JOINING, HUB_CONNECTING, HUB_RUNNING, HUB_STOPPING, HUB_LEAVING, HUB_OVER };
-
-/* How near to the root a cause is. */
-enum hub_cause {
-    CAUSE_NONE,
-    CAUSE_FAULT,  /* an operation failed at a node */
-    CAUSE_LOST,   /* a connection or a sign of life is missing, or the time is up */
-    CAUSE_ENDED,  /* an agent has ended by itself */
-    CAUSE_FAILED, /* an agent has said why it cannot go on */
-    CAUSE_KILLED, /* an agent was killed */
-};
-
-struct hub_node {
-    bool hello, listening, ready, reported;
-    json_t *address; /* its LISTENING */
-    char note[400];  /* the last it has told of what lies behind a fault */
-    struct agent_report report;
-};
-
-struct hub {
-    struct hub_options options;
-    const struct cluster *cluster;
-    struct join_file join;
-    struct wall_driver driver;
-    struct loop loop;
-    struct messages_zmq messages;
-    struct launcher launcher;
-    struct central central;
-    struct client client;
-    struct workload shifted; /* the workload as the loop's clock sees it */
-    struct hub_node *nodes;
-    uint32_t n_listening, n_ready, n_reported;
-    enum hub_phase phase;
-    uint64_t start_ns;
-    struct loop_timer limit_timer, grace_timer, watch_timer, interrupt_timer;
-    uint64_t watched_over; /* requests over at the last look */
-    bool interrupted;
-    enum hub_cause cause;
-    struct err fault;
-    /* Built so far. */
-    bool have_join_file, have_driver, have_loop, have_messages, have_central, have_client;
-};
 
 void hub_node_name(const struct cluster *c, uint32_t node, char *buf, size_t size)
 {
@@ -74,7 +26,7 @@ void hub_node_name(const struct cluster *c, uint32_t node, char *buf, size_t siz
 
 /* Causes */
 
-static void note(struct hub *h, const char *fmt, ...)
+void hub_note(struct hub *h, const char *fmt, ...)
 {
     char text[1400];
     va_list ap;
@@ -89,8 +41,7 @@ static void grace_over(struct loop_timer *t)
     loop_stop(&container_of(t, struct hub, grace_timer)->loop);
 }
 
-/* The run cannot go on; the nearest cause to the root within the time of grace is the one told. */
-static void fail(struct hub *h, enum hub_cause cause, int code, const char *fmt, ...)
+void hub_fail(struct hub *h, enum hub_cause cause, int code, const char *fmt, ...)
 {
     if (cause <= h->cause || h->phase == HUB_OVER) {
         return;
@@ -141,8 +92,7 @@ static uint32_t n_nodes(const struct hub *h)
     return cluster_nodes(h->cluster);
 }
 
-/* Reports are all there: what is left are the ends of the agents' processes. */
-static void over_if_all_left(struct hub *h)
+void hub_over_if_all_left(struct hub *h)
 {
     if (h->launcher.n_running == 0) {
         h->phase = HUB_OVER;
@@ -154,29 +104,31 @@ static void limit_over(struct loop_timer *t)
 {
     struct hub *h = container_of(t, struct hub, limit_timer);
     if (h->phase == HUB_LEAVING) {
-        fail(h, CAUSE_LOST, -ETIMEDOUT, "%u agents have reported but do not end",
-             h->launcher.n_running);
+        hub_fail(h, CAUSE_LOST, -ETIMEDOUT, "%u agents have reported but do not end",
+                 h->launcher.n_running);
         return;
     }
     char missing[300] = "", name[32];
     size_t used = 0;
     for (uint32_t i = 0; i < n_nodes(h); i++) {
         const struct hub_node *n = &h->nodes[i];
-        bool there = h->phase == HUB_STOPPING ? n->reported : n->ready;
+        bool there = n->dead || (h->phase == HUB_STOPPING ? n->reported : n->ready);
         if (!there && used < sizeof(missing) - 40) {
             hub_node_name(h->cluster, i, name, sizeof(name));
             used += (size_t)snprintf(missing + used, sizeof(missing) - used, "%s%s",
                                      used ? ", " : "", name);
         }
     }
-    fail(h, CAUSE_LOST, -ETIMEDOUT, "%s in time: %s",
-         h->phase == HUB_STOPPING ? "no report" : "not ready", missing);
+    hub_fail(h, CAUSE_LOST, -ETIMEDOUT, "%s in time: %s",
+             h->phase == HUB_STOPPING ? "no report" : "not ready", missing);
 }
 
 static void to_all(struct hub *h, uint16_t kind, const char *text)
 {
     for (uint32_t i = 0; i < n_nodes(h); i++) {
-        messages_zmq_control(&h->messages, i, kind, text);
+        if (!h->nodes[i].dead) {
+            messages_zmq_control(&h->messages, i, kind, text);
+        }
     }
 }
 
@@ -200,7 +152,7 @@ static void connect_all(struct hub *h)
     for (uint32_t i = 0; i < n_nodes(h); i++) {
         char *text = peers_of(h, i);
         if (!text) {
-            fail(h, CAUSE_FAILED, -ENOMEM, "out of memory");
+            hub_fail(h, CAUSE_FAILED, -ENOMEM, "out of memory");
             return;
         }
         messages_zmq_control(&h->messages, i, WIRE_PEERS, text);
@@ -214,16 +166,6 @@ static void all_over(void *self)
     h->phase = HUB_STOPPING;
     loop_arm(&h->loop, &h->limit_timer, loop_now_ns(&h->loop) + STOP_LIMIT_NS);
     to_all(h, WIRE_STOP, "");
-}
-
-static void node_fault(void *self, const struct msg_fault *f, uint32_t node)
-{
-    struct hub *h = self;
-    char name[32];
-    hub_node_name(h->cluster, node, name, sizeof(name));
-    const char *behind = h->nodes[node].note;
-    fail(h, CAUSE_FAULT, f->status < 0 ? f->status : -EIO, "%s: %s failed: %s%s%s", name, f->what,
-         strerror(-f->status), *behind ? ": " : "", behind);
 }
 
 static void turn_arrived(void *self)
@@ -249,8 +191,8 @@ static void watch(struct loop_timer *t)
     struct hub *h = container_of(t, struct hub, watch_timer);
     uint64_t over = h->client.totals.requests_over;
     if (h->phase == HUB_RUNNING && h->client.in_system > 0 && over == h->watched_over) {
-        fail(h, CAUSE_LOST, -ETIMEDOUT, "stuck: no request has finished for %.0f s",
-             (double)h->options.stuck_ns / NS_PER_S);
+        hub_fail(h, CAUSE_LOST, -ETIMEDOUT, "stuck: no request has finished for %.0f s",
+                 (double)h->options.stuck_ns / NS_PER_S);
         return;
     }
     h->watched_over = over;
@@ -264,7 +206,7 @@ static void start(struct hub *h)
                                              .turn_over = turn_over,
                                              .session_over = session_over,
                                              .all_over = all_over,
-                                             .fault = node_fault};
+                                             .fault = hub_node_fault};
     loop_disarm(&h->loop, &h->limit_timer);
     h->phase = HUB_RUNNING;
     to_all(h, WIRE_START, "");
@@ -274,7 +216,7 @@ static void start(struct hub *h)
             : client_init(&h->client, h->cluster, &h->shifted, &h->loop, &h->messages.port,
                           &observer);
     if (rc) {
-        fail(h, CAUSE_FAILED, rc, "cannot start the client: %s", strerror(-rc));
+        hub_fail(h, CAUSE_FAILED, rc, "cannot start the client: %s", strerror(-rc));
         return;
     }
     h->have_client = true;
@@ -301,15 +243,16 @@ static void on_hello(struct hub *h, uint32_t node, const char *text)
     json_t *root = json_loads(text, 0, NULL);
     const char *version = json_string_value(json_object_get(root, "version"));
     if (!version || strcmp(version, DUALPATH_VERSION) != 0) {
-        fail(h, CAUSE_FAILED, -EPROTO, "%s is dualpath-node %s, this is dualpath " DUALPATH_VERSION,
-             name, version ? version : "of no version");
+        hub_fail(h, CAUSE_FAILED, -EPROTO,
+                 "%s is dualpath-node %s, this is dualpath " DUALPATH_VERSION, name,
+                 version ? version : "of no version");
     } else {
         char *config = run_config_write(h->options.config);
         h->nodes[node].hello = true;
         if (config) {
             messages_zmq_control(&h->messages, node, WIRE_CONFIG, config);
         } else {
-            fail(h, CAUSE_FAILED, -ENOMEM, "out of memory");
+            hub_fail(h, CAUSE_FAILED, -ENOMEM, "out of memory");
         }
         free(config);
     }
@@ -322,7 +265,7 @@ static void on_listening(struct hub *h, uint32_t node, const char *text)
     n->address = json_loads(text, 0, NULL);
     n->listening = true;
     if (!n->address) {
-        fail(h, CAUSE_FAILED, -EPROTO, "node %u sent no usable address", node);
+        hub_fail(h, CAUSE_FAILED, -EPROTO, "node %u sent no usable address", node);
     } else if (++h->n_listening == n_nodes(h)) {
         connect_all(h);
     }
@@ -342,14 +285,20 @@ static void on_report(struct hub *h, uint32_t node, const char *text)
     struct err err = ERR_INIT;
     messages_zmq_leaving(&h->messages, node);
     if (agent_report_read(text, &n->report, &err)) {
-        fail(h, CAUSE_FAILED, err.code, "%s: %s: %s", err.source, err.field, err.text);
+        hub_fail(h, CAUSE_FAILED, err.code, "%s: %s: %s", err.source, err.field, err.text);
         return;
     }
     n->reported = true;
-    if (++h->n_reported == n_nodes(h)) {
+    h->n_reported++;
+    hub_look_if_all_reported(h);
+}
+
+void hub_look_if_all_reported(struct hub *h)
+{
+    if (h->phase == HUB_STOPPING && h->n_reported + h->n_deaths == n_nodes(h)) {
         h->phase = HUB_LEAVING;
         loop_arm(&h->loop, &h->limit_timer, loop_now_ns(&h->loop) + LEAVE_LIMIT_NS);
-        over_if_all_left(h);
+        hub_over_if_all_left(h);
     }
 }
 
@@ -375,9 +324,12 @@ static void on_control(void *self, uint32_t node, uint16_t kind, const char *tex
 {
     struct hub *h = self;
     char name[32];
+    if (h->nodes[node].dead) {
+        return;
+    }
     hub_node_name(h->cluster, node, name, sizeof(name));
     if (!in_order(h, node, kind)) {
-        fail(h, CAUSE_FAILED, -EPROTO, "%s sent control frame %u out of order", name, kind);
+        hub_fail(h, CAUSE_FAILED, -EPROTO, "%s sent control frame %u out of order", name, kind);
         return;
     }
     switch (kind) {
@@ -394,41 +346,17 @@ static void on_control(void *self, uint32_t node, uint16_t kind, const char *tex
         on_report(h, node, text);
         break;
     case WIRE_FAILED:
-        fail(h, CAUSE_FAILED, -ECONNABORTED, "%s: %s", name, text);
+        hub_fail(h, CAUSE_FAILED, -ECONNABORTED, "%s: %s", name, text);
         break;
     default:
         snprintf(h->nodes[node].note, sizeof(h->nodes[node].note), "%s", text);
-        note(h, "%s: %s", name, text);
+        hub_note(h, "%s: %s", name, text);
     }
-}
-
-static void on_peer_lost(void *self, uint32_t node, const char *why)
-{
-    struct hub *h = self;
-    char name[32];
-    hub_node_name(h->cluster, node, name, sizeof(name));
-    fail(h, CAUSE_LOST, -ECONNRESET, "%s is lost: %s", name, why);
 }
 
 static void on_refused(void *self, const char *why)
 {
-    note(self, "%s", why);
-}
-
-static void agent_ended(void *self, uint32_t node, pid_t pid, bool killed, int number)
-{
-    struct hub *h = self;
-    char name[32];
-    hub_node_name(h->cluster, node, name, sizeof(name));
-    if (killed) {
-        fail(h, CAUSE_KILLED, -ECONNRESET, "%s (process %ld) was killed by signal %d (%s)", name,
-             (long)pid, number, strsignal(number));
-    } else if (number != 0 || h->phase < HUB_STOPPING) {
-        fail(h, CAUSE_ENDED, -ECONNRESET, "%s (process %ld) ended with status %d", name, (long)pid,
-             number);
-    } else if (h->phase == HUB_LEAVING) {
-        over_if_all_left(h);
-    } /* else its report is on its way */
+    hub_note(self, "%s", why);
 }
 
 /* Life */
@@ -453,7 +381,7 @@ static int open_door(struct hub *h, struct err *err)
                                             .beat_ns = h->join.beat_ns,
                                             .silence_ns = h->join.silence_ns};
     const struct messages_zmq_events ev = {
-        .self = h, .control = on_control, .peer_lost = on_peer_lost, .refused = on_refused};
+        .self = h, .control = on_control, .peer_lost = hub_peer_lost, .refused = on_refused};
     int rc = messages_zmq_init(&h->messages, &h->loop, &h->driver, &mo, &ev, err);
     if (rc) {
         return rc;
@@ -469,6 +397,9 @@ static int open_door(struct hub *h, struct err *err)
 static int build(struct hub *h, struct err *err)
 {
     h->nodes = calloc(n_nodes(h), sizeof(*h->nodes));
+    for (uint32_t i = 0; h->nodes && i < n_nodes(h); i++) {
+        hub_node_init(h, i);
+    }
     int rc = h->nodes ? wall_driver_init(&h->driver, err) : err_nomem(err);
     if (rc) {
         return rc;
@@ -492,7 +423,7 @@ static int build(struct hub *h, struct err *err)
     h->have_central = true;
     rc = launcher_init(&h->launcher, &h->driver, n_nodes(h), err);
     h->launcher.self = h;
-    h->launcher.ended = agent_ended;
+    h->launcher.ended = hub_agent_ended;
     return rc || !h->options.start_agents ? rc : start_agents(h, err);
 }
 

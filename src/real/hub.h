@@ -7,6 +7,10 @@
  * brings them up, plays the workload, and collects their reports. A run that cannot go on ends with
  * the cause that is nearest to the root: an agent killed before an agent that gave up, before a
  * lost connection, before the operations that failed on its account.
+ *
+ * With cluster.retry an agent that dies while the run goes on does not end it: the scheduler is told
+ * (sched/retry.h). An operation that failed at another node for no other reason than such a death is
+ * forgiven: the death must be noticed before the time for which silence is borne is over.
  */
 #ifndef DUALPATH_REAL_HUB_H
 #define DUALPATH_REAL_HUB_H
@@ -56,7 +60,12 @@ struct central *hub_central(struct hub *h);
 const struct client *hub_client(const struct hub *h);
 uint64_t hub_start_ns(const struct hub *h); /* on hub_loop() */
 
-/* The report of a node, after a good hub_run(). */
+/* Whether it has died (cluster.retry), and if so when, on hub_loop() (ret_ns may be NULL); how many
+ * have. */
+bool hub_node_died(const struct hub *h, uint32_t node, uint64_t *ret_ns);
+uint32_t hub_deaths(const struct hub *h);
+
+/* The report of a node that lives, after a good hub_run(). */
 const struct agent_report *hub_report(const struct hub *h, uint32_t node);
 
 /* "prefill node 0", "decode node 3". */

@@ -91,6 +91,13 @@ int launcher_start(struct launcher *l, const char *program, const char *join_pat
     return 0;
 }
 
+void launcher_kill(struct launcher *l, uint32_t node)
+{
+    if (l->agents[node].pid > 0) {
+        kill(l->agents[node].pid, SIGKILL);
+    }
+}
+
 void launcher_done(struct launcher *l)
 {
     for (uint32_t i = 0; l->agents && i < l->n; i++) {

@@ -33,6 +33,9 @@ int launcher_init(struct launcher *l, struct wall_driver *driver, uint32_t n, st
 int launcher_start(struct launcher *l, const char *program, const char *join_path, uint32_t node,
                    struct err *err);
 
+/* Kills an agent that still runs; ended() tells of it as always. */
+void launcher_kill(struct launcher *l, uint32_t node);
+
 /* Kills what still runs, and waits for it. */
 void launcher_done(struct launcher *l);
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
+
 #define COPY_THREADS                                                                               \
     2 /* memory copies and checksums; the time on a small machine goes into attention */
 
@@ -177,10 +179,14 @@ static void report_node(const struct machine *m, struct agent_report *r)
         r->chunks = m->prefill.n_chunks;
         for (uint32_t gpu = 0; gpu < m->config->cluster.gpus_per_node; gpu++) {
             r->attention_ns[gpu] = m->prefill.engines[gpu].attention_ns;
+            r->gpu_used_ns[gpu] = m->prefill.engines[gpu].full_ns;
         }
     } else {
         r->generated_tok = m->decode.generated_tok;
         r->persisted_blocks = m->decode.persisted_blocks;
+        for (uint32_t gpu = 0; gpu < m->config->cluster.gpus_per_node; gpu++) {
+            r->gpu_used_ns[gpu] = (uint64_t)(space_full_s(&m->decode.hbm[gpu]) * NS_PER_S);
+        }
         r->kept_tok = m->decode.kept_counts.hit_tok;
     }
 }
@@ -201,6 +207,7 @@ void machine_report(const struct machine *m, struct agent_report *ret)
         const struct dp_account *a = &m->dp.dp.accounts[c];
         r.bytes_in[c] = a->bytes_in;
         r.bytes_out[c] = a->bytes_out;
+        r.bytes_failed[c] = a->bytes_failed;
         r.ops[c] = a->ops_out;
     }
     report_node(m, &r);

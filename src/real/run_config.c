@@ -44,6 +44,7 @@ static const struct flat_field fields[] = {
     U64(cluster.span_bytes),
     U64(cluster.staging_offset_bytes),
     BOOL(cluster.shared_prefixes),
+    BOOL(cluster.retry),
 
     TEXT(timing.card.name),
     U32(timing.card.n_layers),

@@ -54,6 +54,12 @@ struct result_dram_cache {
     double hit_ratio; /* (local + remote) / all three: of what reads asked for */
 };
 
+/* A node that died in a run that survives it. */
+struct result_death {
+    char node[32]; /* "decode node 1" */
+    double at_s;
+};
+
 struct result {
     double jct_s; /* first arrival to last token */
     uint64_t agents, requests;
@@ -101,6 +107,13 @@ struct result {
     bool unstable;
     double backlog_slope_per_s; /* requests in the system, over the second half of the arrivals */
 
+    /* Runs on real machines with hw.retry. */
+    bool retry;
+    uint64_t requests_rerun;
+    uint64_t answers_not_durable; /* answered, but their new KV went down with a node */
+    struct result_death *deaths;  /* the result's own: result_done() */
+    uint32_t n_deaths;
+
     /* run */
     char version[16], backend[16];
     uint64_t seed;
@@ -109,6 +122,8 @@ struct result {
     double wall_s;
     uint64_t peak_rss_bytes;
 };
+
+void result_done(struct result *r); /* frees what it owns */
 
 /* One JSON object, keys sorted, ending with a newline. Returns 0 or -ENOMEM / -EIO. */
 int result_write_json(const struct result *r, FILE *out, struct err *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <errno.h>
 #include <jansson.h>
+#include <stdlib.h>
 
 #include "report/result.h"
 
@@ -20,6 +21,13 @@ const char *result_resource_name(enum result_resource r)
         [RESULT_STORAGE_CLUSTER] = "storage_cluster",
     };
     return names[r];
+}
+
+void result_done(struct result *r)
+{
+    free(r->deaths);
+    r->deaths = NULL;
+    r->n_deaths = 0;
 }
 
 static json_t *distribution(const struct result_distribution *d)
@@ -123,6 +131,16 @@ static void add_steady(json_t *o, const struct result *r)
                                   r->backlog_slope_per_s));
 }
 
+static json_t *retry_block(const struct result *r)
+{
+    json_t *died = json_object();
+    for (uint32_t i = 0; i < r->n_deaths; i++) {
+        json_object_set_new(died, r->deaths[i].node, json_real(r->deaths[i].at_s));
+    }
+    return json_pack("{s:o, s:o, s:o}", "requests_rerun", integer(r->requests_rerun),
+                     "answers_not_durable", integer(r->answers_not_durable), "node_died_s", died);
+}
+
 static json_t *run_block(const struct result *r)
 {
     return json_pack("{s:s, s:s, s:o, s:s, s:s, s:o, s:f, s:o}", "version", r->version, "backend",
@@ -163,6 +181,9 @@ static json_t *to_json(const struct result *r)
                                   "tpot_requests", integer(r->tpot_requests)));
     json_object_set_new(o, "cost",
                         json_pack("{s:f, s:f}", "gpu_hours", r->gpu_hours, "usd", r->usd));
+    if (r->retry) {
+        json_object_set_new(o, "retry", retry_block(r));
+    }
     json_object_set_new(o, "run", run_block(r));
     return o;
 }

@@ -85,6 +85,19 @@ static void write_dram_cache(const struct result_dram_cache *c, FILE *out)
             c->added_blocks, c->evicted_blocks);
 }
 
+static void write_deaths(const struct result *r, FILE *out)
+{
+    for (uint32_t i = 0; i < r->n_deaths; i++) {
+        fprintf(out, "  %s died at %.3f s\n", r->deaths[i].node, r->deaths[i].at_s);
+    }
+    if (r->n_deaths > 0) {
+        fprintf(out,
+                "  %" PRIu64 " requests were run again elsewhere; of %" PRIu64
+                " answered ones the new KV was lost\n",
+                r->requests_rerun, r->answers_not_durable);
+    }
+}
+
 void result_write_text(const struct result *r, FILE *out)
 {
     if (r->unstable) {
@@ -103,6 +116,7 @@ void result_write_text(const struct result *r, FILE *out)
             r->prompt_tok, r->hit_tok, 100 * r->hit_ratio, r->miss_tok, r->generated_tok);
     fprintf(out, "  throughput: %.5g prompt tok/s, %.5g generated tok/s, %.4g agents/s\n",
             r->prompt_tok_per_s, r->generated_tok_per_s, r->agents_per_s);
+    write_deaths(r, out);
     write_latencies(r, out);
     write_use(r, out);
     double gb = 1e-9;
