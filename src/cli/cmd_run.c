@@ -62,7 +62,8 @@ static const char help[] =
     "  --listen ADDRESS     with --print-launch: numeric address of this machine that they reach\n"
     "  --wait SECONDS       for all agents to be ready (default: 60, with --print-launch 600)\n"
     "\n"
-    "Exit status: 0 success, 1 the run failed, 2 bad input, 130 interrupted (nothing is written "
+    "Exit status: 0 success, 1 the run failed, 2 bad input, 77 a needed device is absent (real\n"
+    "runs), 130 interrupted (nothing is written "
     "then).\n";
 
 struct run_args {
@@ -405,7 +406,7 @@ static int write_result(const struct run_args *a, const struct result *r, FILE *
 static int fail(struct err *err, int rc)
 {
     cli_bad_input(err);
-    return rc == -ECANCELED ? EXIT_INTERRUPTED : EXIT_RUN_FAILED;
+    return rc == -ECANCELED ? EXIT_INTERRUPTED : rc == -ENODEV ? EXIT_NO_DEVICE : EXIT_RUN_FAILED;
 }
 
 /* Both return EXIT_OK with *ret filled, or the exit status after having said what is wrong. */

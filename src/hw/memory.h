@@ -3,7 +3,7 @@
  * The memories of a node: its DRAM buffer and one HBM region per GPU. Address space is reserved,
  * pages come when they are touched, and go by memory_release(). With CPU compute an HBM region is
  * host memory like the other. KV lies in them as dp.h says; all offsets are bytes from the start of
- * a region.
+ * a region. The regions may be shared with other processes of the machine, which attach them.
  */
 #ifndef DUALPATH_HW_MEMORY_H
 #define DUALPATH_HW_MEMORY_H
@@ -23,12 +23,24 @@ struct node_memory {
     uint32_t n_gpus;
     struct memory_region dram;
     struct memory_region *hbm; /* [n_gpus] */
+    int fd;                    /* of memory that others can attach; -1: private */
 };
 
 /* Reserves the regions, page aligned. 0, -EINVAL (a size of 0, no GPU) or -ENOMEM. */
 int node_memory_init(struct node_memory *m, uint32_t node, uint64_t dram_bytes, uint32_t n_gpus,
                      uint64_t hbm_bytes, struct err *e);
 void node_memory_done(struct node_memory *m);
+
+/* As node_memory_init(), in a memfd (named "dualpath-node" and the number) that m->fd holds: DRAM and
+ * the HBM regions one behind the other, each from a page on. */
+int node_memory_init_shared(struct node_memory *m, uint32_t node, uint64_t dram_bytes,
+                            uint32_t n_gpus, uint64_t hbm_bytes, struct err *e);
+
+/* The memory of another process's node, of the same sizes, by its fd as that process knows it. 0;
+ * -EHOSTUNREACH when there is no such memory on this machine. It stays readable when its process
+ * has died. */
+int node_memory_attach(struct node_memory *m, uint32_t node, long pid, int fd,
+                       const struct node_memory *alike, struct err *e);
 
 /* The address of len bytes, or NULL when they do not lie wholly inside the memory (or there is no
  * such GPU). For DRAM gpu names a NIC and must exist too. */

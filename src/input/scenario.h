@@ -112,11 +112,11 @@ struct scenario_report {
 
 /* A real run on this machine or cluster; the simulator ignores it. */
 struct scenario_hw {
-    char transport[16];       /* "tcp" or "verbs" */
+    char transport[16];       /* "mem", "tcp" or "verbs" */
     char rdma_device[64];     /* "" = the first with an active port */
     uint32_t service_level;   /* InfiniBand: picks the virtual lane of KV */
     uint32_t traffic_class;   /* RoCE: DSCP << 2 */
-    char compute[16];         /* "cpu" */
+    char compute[16];         /* "cpu" or "cuda" */
     char storage_dir[256];    /* seen by all nodes; "" = a temporary directory of this machine */
     uint32_t heads;           /* query heads of the attention layer that is really computed */
     uint32_t check_every;     /* outputs compared with the reference: one in so many */

@@ -33,8 +33,8 @@ static const char *const decode_buffer_words[] = {"dram", "hbm", NULL};
 static const char *const hbm_promise_words[] = {"assignment", "admission", NULL};
 static const char *const decode_reuse_words[] = {"none", "hbm", "dram", NULL};
 static const char *const fidelity_words[] = {"auto", "layer", "packet", NULL};
-static const char *const transport_words[] = {"tcp", "verbs", NULL};
-static const char *const compute_words[] = {"cpu", NULL};
+static const char *const transport_words[] = {"mem", "tcp", "verbs", NULL};
+static const char *const compute_words[] = {"cpu", "cuda", NULL};
 static const char *const fetch_words[] = {"at_forward", "periodic", NULL};
 static const char *const qos_words[] = {"spec", "low_only", "none", NULL};
 static const char *const qos_other_words[] = {"same", "spec", "low_only", "none", NULL};
@@ -436,7 +436,7 @@ const struct scenario_key scenario_keys[] = {
      MACHINE,
      .fallback = "tcp",
      .source = "works everywhere",
-     .doc = "how KV moves between nodes"},
+     .doc = "how KV moves between nodes; mem: memory copies, all nodes on one machine"},
     {STRING("hw.rdma_device", hw.rdma_device), MACHINE, .fallback = "", .source = "convention",
      .doc = "RDMA device of every node, for verbs; empty = the first with an active port"},
     {U32("hw.service_level", hw.service_level, UNIT_NONE), MACHINE, .fallback = "0", FROM(0, 15),

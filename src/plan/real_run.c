@@ -74,6 +74,15 @@ static int check_scenario(const struct scenario *sc, const struct cluster *c, st
                        "found %" PRIu64 ", expected 0: real runs read from storage alone",
                        sc->cluster.dram_cache_bytes);
     }
+    const struct scenario_hw *hw = &sc->hw;
+    bool rdma = *hw->rdma_device || hw->service_level || hw->traffic_class;
+    if (rdma && strcmp(hw->transport, "verbs") != 0) {
+        err_field(err, *hw->rdma_device    ? "hw.rdma_device"
+                       : hw->service_level ? "hw.service_level"
+                                           : "hw.traffic_class");
+        return err_set(err, -EINVAL, "found a value, but hw.transport is \"%s\", not verbs",
+                       hw->transport);
+    }
     if (c->kv.layer_tok_bytes % sizeof(float)) {
         err_field(err, "model.kv_bytes_per_tok_layer");
         return err_set(err, -EINVAL,
@@ -111,6 +120,7 @@ static int configure(struct real_run *r, struct err *err)
     c->transport_depth = hw->transport_depth;
     c->storage_depth = hw->storage_depth;
     c->peer_timeout_ns = PEER_TIMEOUT_NS;
+    snprintf(c->compute, sizeof(c->compute), "%s", hw->compute);
     snprintf(c->transport, sizeof(c->transport), "%s", hw->transport);
     snprintf(c->rdma_device, sizeof(c->rdma_device), "%s", hw->rdma_device);
     c->service_level = hw->service_level;

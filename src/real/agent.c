@@ -45,8 +45,9 @@ static void give_up(struct agent *a)
 /* Tells the hub why, and ends. */
 static void fail(struct agent *a)
 {
-    char text[1200];
-    err_format(&a->fault, text, sizeof(text));
+    char reason[1200], text[1240];
+    err_format(&a->fault, reason, sizeof(reason));
+    snprintf(text, sizeof(text), "%d %s", a->fault.code, reason);
     messages_zmq_control(&a->messages, PEER_HUB, WIRE_FAILED, text);
     give_up(a);
 }

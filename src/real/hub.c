@@ -302,6 +302,15 @@ void hub_look_if_all_reported(struct hub *h)
     }
 }
 
+static void on_failed(struct hub *h, const char *name, const char *text)
+{
+    char *rest;
+    long code = strtol(text, &rest, 10);
+    bool has_code = code < 0 && code > -4096 && *rest == ' ';
+    hub_fail(h, CAUSE_FAILED, has_code ? (int)code : -ECONNABORTED, "%s: %s", name,
+             has_code ? rest + 1 : text);
+}
+
 /* Whether an agent may say this now. */
 static bool in_order(const struct hub *h, uint32_t node, uint16_t kind)
 {
@@ -346,7 +355,7 @@ static void on_control(void *self, uint32_t node, uint16_t kind, const char *tex
         on_report(h, node, text);
         break;
     case WIRE_FAILED:
-        hub_fail(h, CAUSE_FAILED, -ECONNABORTED, "%s: %s", name, text);
+        on_failed(h, name, text);
         break;
     default:
         snprintf(h->nodes[node].note, sizeof(h->nodes[node].note), "%s", text);

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-static const struct links_ops *const transports[] = {&links_tcp, &links_verbs};
+static const struct links_ops *const transports[] = {&links_mem, &links_tcp, &links_verbs};
 
 int links_open(struct links *l, const struct links_parts *p, struct err *err)
 {

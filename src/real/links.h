@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * A node's links to the other nodes of a run: the transport that the scenario names, and what two
- * nodes must tell each other before they can write into each other's memory. That is a text (tcp:
- * where to connect; verbs: the card with queue pairs, addresses and keys), one for every peer. It
+ * nodes must tell each other before they can write into each other's memory. That is a text (mem:
+ * where the memory is; tcp: where to connect; verbs: the card with queue pairs, addresses and keys), one for every peer. It
  * travels over the control plane, by the hub, encrypted: keys of memory stand in it.
  *
  *   links_open()     this node can be reached
@@ -61,6 +61,6 @@ int links_offer(struct links *l, uint32_t node, char **ret_text, struct err *err
  * begin when it has connected too. */
 int links_connect(struct links *l, uint32_t node, const char *text, struct err *err);
 
-extern const struct links_ops links_tcp, links_verbs;
+extern const struct links_ops links_mem, links_tcp, links_verbs;
 
 #endif

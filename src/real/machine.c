@@ -24,8 +24,10 @@ static int init_memory(struct machine *m, struct err *err)
     if (!m->memories) {
         return err_nomem(err);
     }
-    int rc = node_memory_init(&m->memory, m->id, c->staging_offset_bytes + staging_bytes,
-                              c->gpus_per_node, spans_bytes, err);
+    bool shared = strcmp(m->config->transport, "mem") == 0;
+    int rc = (shared ? node_memory_init_shared
+                     : node_memory_init)(&m->memory, m->id, c->staging_offset_bytes + staging_bytes,
+                                         c->gpus_per_node, spans_bytes, err);
     if (rc == 0) {
         m->memories[m->id] = &m->memory;
         m->map = (struct memory_map){.nodes = m->memories, .n_nodes = cluster_nodes(c)};
@@ -74,6 +76,20 @@ static int init_storage(struct machine *m, struct err *err)
     return rc;
 }
 
+static int init_kernel(struct machine *m, const struct hw_compute_config *config,
+                       const struct attention *attention, struct err *err)
+{
+    int rc = strcmp(m->config->compute, "cuda") == 0
+                 ? compute_cuda_new(attention, config, &m->map, &m->cuda, err)
+                 : compute_cpu_init(&m->cpu, attention, hw_compute_slots(config, &m->map), err);
+    if (rc) {
+        err_field(err, "hw.compute");
+        return rc;
+    }
+    m->stage = MACHINE_KERNEL;
+    return 0;
+}
+
 static int init_compute(struct machine *m, struct err *err)
 {
     const struct cluster *c = &m->config->cluster;
@@ -93,14 +109,13 @@ static int init_compute(struct machine *m, struct err *err)
     struct attention attention;
     int rc = kv_content_init(&content, m->config->seed, &c->kv, err);
     rc = rc ? rc : attention_init(&attention, &content, m->config->heads, err);
-    rc =
-        rc ? rc : compute_cpu_init(&m->kernel, &attention, hw_compute_slots(&config, &m->map), err);
+    rc = rc ? rc : init_kernel(m, &config, &attention, err);
     if (rc) {
         return rc;
     }
-    m->stage = MACHINE_KERNEL;
+    struct attention_kernel *kernel = m->cuda ? compute_cuda_kernel(m->cuda) : &m->cpu.kernel;
     ep_barrier_local_init(&m->barrier, m->loop);
-    rc = hw_compute_init(&m->compute, &config, &parts, &attention, &m->kernel.kernel, err);
+    rc = hw_compute_init(&m->compute, &config, &parts, &attention, kernel, err);
     m->stage = rc ? m->stage : MACHINE_COMPUTE;
     return rc;
 }
@@ -245,7 +260,11 @@ void machine_done(struct machine *m)
     }
     if (m->stage >= MACHINE_KERNEL) {
         ep_barrier_local_done(&m->barrier);
-        compute_cpu_done(&m->kernel);
+        if (m->cuda) {
+            compute_cuda_free(m->cuda);
+        } else {
+            compute_cpu_done(&m->cpu);
+        }
     }
     if (m->stage >= MACHINE_STORAGE) {
         storage_uring_done(&m->storage);

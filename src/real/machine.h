@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * One node of a real run: memories, links to the other nodes, storage, CPU compute, and on top of them the
+ * One node of a real run: memories, links to the other nodes, storage, compute, and on top of them the
  * very prefill_node or decode_node that the simulator runs.
  */
 #ifndef DUALPATH_REAL_MACHINE_H
 #define DUALPATH_REAL_MACHINE_H
 
 #include "hw/compute_cpu.h"
+#include "hw/compute_cuda.h"
 #include "hw/ep_barrier.h"
 #include "hw/hw_compute.h"
 #include "hw/hw_dp.h"
@@ -48,7 +49,8 @@ struct machine {
     struct storage_uring storage;
     struct hw_dp dp;
     struct ep_barrier_local barrier;
-    struct compute_cpu kernel;
+    struct compute_cpu cpu;    /* one of the two */
+    struct compute_cuda *cuda; /* NULL: the other */
     struct hw_compute compute;
     struct prefill_node prefill; /* one of the two */
     struct decode_node decode;

@@ -129,6 +129,7 @@ static const struct flat_field fields[] = {
     TEXT(storage_dir),
     TEXT(tcp_secret),
     TEXT(transport),
+    TEXT(compute),
     TEXT(rdma_device),
     U32(service_level),
     U32(traffic_class),

@@ -25,7 +25,8 @@ struct run_config {
     uint64_t peer_timeout_ns;            /* so long a silent peer of the data path is borne */
     char storage_dir[512];               /* the same directory on all nodes */
     char tcp_secret[CURVE_SECRET_CHARS]; /* of the data path */
-    char transport[16];                  /* "tcp" or "verbs" */
+    char transport[16];                  /* "mem", "tcp" or "verbs" */
+    char compute[16];                    /* "cpu" or "cuda" */
     char rdma_device[64];                /* "": the first with an active port */
     uint32_t service_level;              /* of RDMA queue pairs: picks the virtual lane */
     uint32_t traffic_class;              /* of RDMA over Ethernet: DSCP << 2 */

@@ -2,8 +2,10 @@
 /* What nodes tell each other before they can move KV. Over verbs tests/device/verbs_run.sh does it. */
 #include <check.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/units.h"
 #include "hw/hw_dp.h"
@@ -39,7 +41,7 @@ static void setup(void)
         n->config.peer_timeout_ns = NS_PER_S;
         strcpy(n->config.transport, "tcp");
         memset(n->config.tcp_secret, 'a', sizeof(n->config.tcp_secret) - 1);
-        ck_assert_int_eq(node_memory_init(&n->memory, i, BYTES, 1, BYTES, &err), 0);
+        ck_assert_int_eq(node_memory_init_shared(&n->memory, i, BYTES, 1, BYTES, &err), 0);
         n->memories[i] = &n->memory;
         n->map = (struct memory_map){n->memories, 2};
         ck_assert_int_eq(work_pool_init(&n->pool, &loop, &driver, 1, &err), 0);
@@ -77,10 +79,13 @@ static void copied(struct dp_op *op)
     loop_stop(&loop);
 }
 
+static const char *const transports[] = {"tcp", "mem"};
+
 START_TEST(offers_connect_two_nodes)
 {
     char *offers[2];
     for (uint32_t i = 0; i < 2; i++) {
+        strcpy(nodes[i].config.transport, transports[_i]);
         ck_assert_msg(open_links(i) == 0, "%s", err.text);
         ck_assert_int_eq(links_offer(&nodes[i].links, 1 - i, &offers[i], &err), 0);
         hw_dp_init(&nodes[i].dp, &loop, nodes[i].links.mover, NULL);
@@ -134,6 +139,32 @@ START_TEST(what_is_no_offer_is_refused)
 }
 END_TEST
 
+START_TEST(memory_that_is_not_on_this_machine_is_refused)
+{
+    static const char *const bad[] = {"", "12", "12:", ":3", "0:3", "12:-1", "12:3x", "deadbeef"};
+    const long elsewhere[][2] = {{999999999, 3}, {1, 3}, {getpid(), 0}};
+    char *own, text[32];
+    strcpy(nodes[0].config.transport, "mem");
+    ck_assert_int_eq(open_links(0), 0);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        err = ERR_INIT;
+        ck_assert_msg(links_connect(&nodes[0].links, 1, bad[i], &err) == -EPROTO, "\"%s\"", bad[i]);
+    }
+    for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++) {
+        err = ERR_INIT;
+        snprintf(text, sizeof(text), "%ld:%ld", elsewhere[i][0], elsewhere[i][1]);
+        ck_assert_int_eq(links_connect(&nodes[0].links, 1, text, &err), -EHOSTUNREACH);
+        ck_assert_str_eq(err.field, "hw.transport");
+        ck_assert_ptr_nonnull(strstr(err.text, "node 1: no memory of a process"));
+    }
+    /* Memory, but of another node. */
+    ck_assert_int_eq(links_offer(&nodes[0].links, 1, &own, &err), 0);
+    err = ERR_INIT;
+    ck_assert_int_eq(links_connect(&nodes[0].links, 1, own, &err), -EHOSTUNREACH);
+    free(own);
+}
+END_TEST
+
 START_TEST(what_a_node_does_not_have_is_named)
 {
     strcpy(nodes[0].config.transport, "pigeon");
@@ -157,7 +188,8 @@ int main(void)
     Suite *s = suite_create("links");
     TCase *t = tcase_create("links");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_add_test(t, offers_connect_two_nodes);
+    tcase_add_loop_test(t, offers_connect_two_nodes, 0, 2);
+    tcase_add_test(t, memory_that_is_not_on_this_machine_is_refused);
     tcase_add_test(t, what_is_no_offer_is_refused);
     tcase_add_test(t, what_a_node_does_not_have_is_named);
     suite_add_tcase(s, t);

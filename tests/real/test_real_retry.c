@@ -9,9 +9,10 @@
  * to lose. */
 #define RETRY_AGENTS 16
 
-static pid_t start_retry_run(const char *requests_path)
+static pid_t start_retry_run(const char *requests_path, const char *transport)
 {
-    const char *more[] = {"--set",      "hw.retry=true",
+    const char *more[] = {"--set",      transport,
+                          "--set",      "hw.retry=true",
                           "--set",      "workload.agents=16",
                           "--set",      "workload.arrival={\"kind\": \"offline\"}",
                           "--requests", requests_path,
@@ -63,6 +64,7 @@ START_TEST(a_run_with_retry_survives_the_death_of_an_agent)
 {
     unsigned rounds = from_environment("REAL_RUN_RETRIES", 2);
     uint64_t seed = from_environment("REAL_RUN_SEED", 1);
+    static const char *const transports[] = {"hw.transport=tcp", "hw.transport=mem"};
     unsigned n_reruns = 0, n_hangs = 0, n_starting = 0;
     char requests[300];
     snprintf(requests, sizeof(requests), "%s.requests", dir);
@@ -72,7 +74,7 @@ START_TEST(a_run_with_retry_survives_the_death_of_an_agent)
         bool hang = round % 10 == 9; /* noticed by its silence */
         char what[64];
         snprintf(what, sizeof(what), "round %u, agent %u", round, which);
-        pid_t agents[16], run = start_retry_run(requests);
+        pid_t agents[16], run = start_retry_run(requests, transports[round % 2]);
         while (children(run, agents, 16) < 4 || !is_serving()) {
             sleep_ms(2);
             ck_assert_msg(kill(run, 0) == 0, "%s: did not start", what);
@@ -104,7 +106,7 @@ START_TEST(a_run_with_retry_ends_when_no_node_of_a_kind_is_left)
 {
     char requests[300];
     snprintf(requests, sizeof(requests), "%s.requests", dir);
-    pid_t agents[16], run = start_retry_run(requests);
+    pid_t agents[16], run = start_retry_run(requests, "hw.transport=tcp");
     while (children(run, agents, 16) < 4 || !is_serving()) {
         sleep_ms(2);
     }

@@ -49,6 +49,33 @@ START_TEST(loopback_dualpath)
 }
 END_TEST
 
+START_TEST(nodes_of_one_machine_can_share_memory)
+{
+    const char *more[] = {"--set", "hw.transport=mem", "--set", "workload.agents=6", NULL};
+    ck_assert_msg(finish(start_run(more), 110) == 0, "%s", errors);
+    ck_assert_ptr_nonnull(strstr(errors, "verified: "));
+    json_t *root = json_loads(out, 0, NULL);
+    ck_assert_double_eq(number_at(root, NULL, "requests"), 24);
+    json_decref(root);
+}
+END_TEST
+
+START_TEST(settings_for_rdma_without_it_are_refused)
+{
+    static const char *const settings[] = {"hw.rdma_device=mlx5_0", "hw.service_level=1",
+                                           "hw.traffic_class=4"};
+    for (unsigned i = 0; i < 3; i++) {
+        const char *more[] = {"--set", settings[i], "--set", i % 2 ? "hw.transport=mem" : "seed=1",
+                              NULL};
+        char expected[80];
+        snprintf(expected, sizeof(expected), "%.*s: found a value, but hw.transport is",
+                 (int)strcspn(settings[i], "="), settings[i]);
+        ck_assert_int_eq(finish(start_run(more), 20), 2);
+        ck_assert_msg(strstr(errors, expected) != NULL, "%s", errors);
+    }
+}
+END_TEST
+
 START_TEST(loopback_basic)
 {
     const char *more[] = {"--set", "system.preset=basic", NULL};
@@ -428,6 +455,8 @@ int main(void)
     tcase_add_test(t, a_distant_agent_is_killed);
     tcase_add_test(t, an_agent_that_hangs_is_named);
     tcase_add_test(t, real_and_simulated_decisions_are_equal);
+    tcase_add_test(t, settings_for_rdma_without_it_are_refused);
+    tcase_add_test(t, nodes_of_one_machine_can_share_memory);
     tcase_add_test(t, loopback_dualpath);
     tcase_add_test(t, loopback_basic);
     tcase_add_test(t, loopback_every_other_request_by_the_decode_path);

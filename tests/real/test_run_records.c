@@ -45,7 +45,8 @@ static struct run_config odd_config(void)
                                  .storage_blocks = 57,
                                  .span_bytes = 59,
                                  .staging_offset_bytes = 61,
-                                 .shared_prefixes = true};
+                                 .shared_prefixes = true,
+                                 .retry = true};
     c.timing.config = (struct timing_config){0.1, 1.0 / 3, 1e-300, 5e-324, 1e-9, 3,   1e-7,
                                              2,   1e300,   0.7,    0.9,    0.3,  true};
     c.timing.tp = 1;
@@ -59,6 +60,7 @@ static struct run_config odd_config(void)
     memset(c.storage_dir, 'd', sizeof(c.storage_dir) - 1);
     memset(c.tcp_secret, 'e', sizeof(c.tcp_secret) - 1);
     memset(c.transport, 'f', sizeof(c.transport) - 1);
+    memset(c.compute, 'h', sizeof(c.compute) - 1);
     memset(c.rdma_device, 'g', sizeof(c.rdma_device) - 1);
     c.service_level = 73;
     c.traffic_class = 79;
@@ -95,6 +97,7 @@ START_TEST(config_has_every_member)
     c.storage_dir[sizeof(c.storage_dir) - 1] = '\0';
     c.tcp_secret[sizeof(c.tcp_secret) - 1] = '\0';
     c.transport[sizeof(c.transport) - 1] = '\0';
+    c.compute[sizeof(c.compute) - 1] = '\0';
     c.rdma_device[sizeof(c.rdma_device) - 1] = '\0';
     char *text = run_config_write(&c);
     ck_assert_ptr_nonnull(text);

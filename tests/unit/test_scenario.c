@@ -170,7 +170,7 @@ static void other_value(const struct scenario_key *k, char *buf, size_t size)
         {"cluster.hbm_bytes", "141GB"},
         {"seed", "18446744073709551615"},
         {"hw.transport", "verbs"},
-        {"hw.compute", "cpu"},
+        {"hw.compute", "cuda"},
     };
     for (size_t i = 0; i < sizeof(special) / sizeof(special[0]); i++) {
         if (strcmp(special[i].path, k->path) == 0) {
