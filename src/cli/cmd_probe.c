@@ -164,19 +164,13 @@ static int configure(const struct args *a, const struct scenario *sc, struct pro
     return 0;
 }
 
-static int write_profile(const char *path, const json_t *profile, struct err *err)
+static int write_profile(struct output *o, const json_t *profile, struct err *err)
 {
-    struct output o;
-    int rc = output_open(&o, path, err);
-    if (rc || !o.file) {
-        return rc;
+    if (json_dumpf(profile, o->file, JSON_SORT_KEYS | JSON_INDENT(2)) ||
+        fputc('\n', o->file) == EOF) {
+        return err_set(err, -EIO, "cannot write %s", o->path);
     }
-    if (json_dumpf(profile, o.file, JSON_SORT_KEYS | JSON_INDENT(2)) ||
-        fputc('\n', o.file) == EOF) {
-        output_discard(&o);
-        return err_set(err, -EIO, "cannot write %s", path);
-    }
-    return output_commit(&o, err);
+    return output_commit(o, err);
 }
 
 static int show(const struct args *a, const struct scenario *sc, const struct probe_measured *m,
@@ -190,7 +184,7 @@ static int show(const struct args *a, const struct scenario *sc, const struct pr
 }
 
 static int report(const struct args *a, const struct scenario *sc, const struct probe_measured *m,
-                  const struct probe_fit *f)
+                  const struct probe_fit *f, struct output *o)
 {
     struct err err = ERR_INIT;
     char source[400];
@@ -200,7 +194,7 @@ static int report(const struct args *a, const struct scenario *sc, const struct 
              a->scenario, sc->cluster.prefill_nodes, sc->cluster.decode_nodes, a->seconds);
     json_t *profile = probe_fit_profile(f, source);
     int status = show(a, sc, m, f, profile);
-    if (status == EXIT_OK && a->output && write_profile(a->output, profile, &err)) {
+    if (status == EXIT_OK && o->file && write_profile(o, profile, &err)) {
         cli_bad_input(&err);
         status = EXIT_RUN_FAILED;
     }
@@ -223,7 +217,8 @@ static int fail(const struct err *err, int rc)
     }
 }
 
-static int measure(const struct args *a, const struct scenario *sc, const char *directory)
+static int measure(const struct args *a, const struct scenario *sc, const char *directory,
+                   struct output *o)
 {
     struct err err = ERR_INIT;
     struct probe_config config;
@@ -235,30 +230,43 @@ static int measure(const struct args *a, const struct scenario *sc, const char *
     rc = rc ? rc
             : probe_fit(&m.points, &sc->model, kv_full_block_bytes(&config.kv), a->transport, &f,
                         &err);
-    int status = rc ? fail(&err, rc) : report(a, sc, &m, &f);
+    int status = rc ? fail(&err, rc) : report(a, sc, &m, &f, o);
     probe_measured_done(&m);
     return status;
 }
 
-static int probe(const struct args *a)
+static int measure_in_directory(const struct args *a, const struct scenario *sc, struct output *o)
 {
     struct err err = ERR_INIT;
-    struct scenario sc;
-    struct scenario_notes notes;
     char directory[300];
-    if (scenario_read(a->scenario, a->sets, a->n_sets, &sc, &notes, &err)) {
-        return cli_bad_input(&err);
-    }
-    scenario_notes_done(&notes);
-    const char *parent = storage_parent(a, &sc);
+    const char *parent = storage_parent(a, sc);
     int n = snprintf(directory, sizeof(directory), "%s/dualpath-probe-XXXXXX", parent);
     if (n < 0 || (size_t)n >= sizeof(directory) || !mkdtemp(directory)) {
         err_at(&err, a->storage_dir ? "--storage-dir" : "hw.storage_dir", 0, 0);
         err_set(&err, -EINVAL, "cannot make a directory in %s: %s", parent, strerror(errno));
         return cli_bad_input(&err);
     }
-    int status = measure(a, &sc, directory);
+    int status = measure(a, sc, directory, o);
     rmdir(directory);
+    return status;
+}
+
+/* The output is opened first: nobody should measure for a minute to learn that it cannot be. */
+static int probe(const struct args *a)
+{
+    struct err err = ERR_INIT;
+    struct scenario sc;
+    struct scenario_notes notes;
+    struct output o;
+    if (scenario_read(a->scenario, a->sets, a->n_sets, &sc, &notes, &err)) {
+        return cli_bad_input(&err);
+    }
+    scenario_notes_done(&notes);
+    if (output_open(&o, a->output, &err)) {
+        return cli_bad_input(&err);
+    }
+    int status = measure_in_directory(a, &sc, &o);
+    output_discard(&o);
     return status;
 }
 

@@ -63,8 +63,7 @@ static const char help[] =
     "  --wait SECONDS       for all agents to be ready (default: 60, with --print-launch 600)\n"
     "\n"
     "Exit status: 0 success, 1 the run failed, 2 bad input, 77 a needed device is absent (real\n"
-    "runs), 130 interrupted (nothing is written "
-    "then).\n";
+    "runs), 130 interrupted (nothing is written then).\n";
 
 struct run_args {
     const char *scenario;

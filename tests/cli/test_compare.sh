@@ -31,6 +31,13 @@ check bad_tolerance compare real.json sim.json --tolerance -1
 
 check probe_transport probe --transport carrier
 check probe_directory probe --storage-dir /nonexistent/directory
+# Told before anything is measured, and nothing is left of an output when the rest fails.
+check probe_output probe -o /nonexistent/directory/profile.json
+check probe_output_discarded probe -o probe_profile.json --storage-dir /nonexistent/directory
+if [ -e probe_profile.json ] || [ -e probe_profile.json.partial ]; then
+    echo "FAILED: probe_output_discarded left a file"
+    failed=1
+fi
 check probe_seconds probe --seconds soon
 check machine_absent run loopback --machine absent.json
 check machine_no_profile run loopback --machine real.json
