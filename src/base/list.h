@@ -47,6 +47,18 @@ static inline void list_remove(struct list *node)
     list_init(node);
 }
 
+/* Moves all nodes, in their order, from one list to the empty one; from is empty then. */
+static inline void list_move_all(struct list *from, struct list *to)
+{
+    if (list_empty(from)) {
+        return;
+    }
+    *to = *from;
+    to->next->prev = to;
+    to->prev->next = to;
+    list_init(from);
+}
+
 /* First node, or NULL when the list is empty. */
 static inline struct list *list_first(const struct list *head)
 {

@@ -60,38 +60,103 @@ int dp_submit(struct dp *dp, struct dp_op *op)
     return op_is_sound(op) ? start(dp, op) : -EINVAL;
 }
 
+static bool same_line(const struct dp_op *a, const struct dp_op *b)
+{
+    bool copy = a->kind == DP_COPY;
+    return copy == (b->kind == DP_COPY) && (!copy || a->dst.node == b->dst.node);
+}
+
+static struct dp_op *blocked_op(struct list *link)
+{
+    return container_of(link, struct dp_op, blocked);
+}
+
+/* The first of the line in which op would wait, or NULL. */
+static struct dp_op *line_of(struct dp *dp, const struct dp_op *op)
+{
+    list_for_each (pos, &dp->blocked) {
+        if (same_line(blocked_op(pos), op)) {
+            return blocked_op(pos);
+        }
+    }
+    return NULL;
+}
+
 int dp_submit_or_wait(struct dp *dp, struct dp_op *op)
 {
     if (!op_is_sound(op)) {
         return -EINVAL;
     }
-    int rc = list_empty(&dp->blocked) ? start(dp, op) : -EAGAIN;
+    struct dp_op *first = line_of(dp, op);
+    int rc = first ? -EAGAIN : start(dp, op);
     if (rc == -EAGAIN) {
         op->waiting = true;
         op->cancelled = false;
-        list_add_tail(&dp->blocked, &op->blocked);
+        list_init(&op->line);
+        list_add_tail(first ? &first->line : &dp->blocked, &op->blocked);
         return 0;
     }
     return rc;
 }
 
-/* Room may have come: the first in line go first. An op that the backend now refuses for another
- * reason ends with that error. */
-static void start_blocked(struct dp *dp)
+/* Takes the first of a line out; the one behind it, if any, takes its place, and is returned. */
+static struct dp_op *advance_line(struct dp_op *first)
 {
-    while (!list_empty(&dp->blocked)) {
-        struct dp_op *op = container_of(list_first(&dp->blocked), struct dp_op, blocked);
-        int rc = op->cancelled ? -ECANCELED : start(dp, op);
+    struct list *next = list_first(&first->line);
+    first->waiting = false;
+    if (!next) {
+        list_remove(&first->blocked);
+        return NULL;
+    }
+    list_remove(next);
+    list_add_tail(&first->blocked, next); /* before it, that is, in its place */
+    list_remove(&first->blocked);
+    struct dp_op *second = blocked_op(next);
+    list_init(&second->line);
+    list_move_all(&first->line, &second->line);
+    return second;
+}
+
+/* As many of the line as there is room for. An op that the backend now refuses for another reason
+ * ends with that error. */
+static void start_line(struct dp *dp, struct dp_op *first)
+{
+    while (first) {
+        int rc = first->cancelled ? -ECANCELED : start(dp, first);
         if (rc == -EAGAIN) {
             return;
         }
-        list_remove(&op->blocked);
-        op->waiting = false;
+        struct dp_op *op = first;
+        first = advance_line(op);
         if (rc) {
             op->status = rc;
             op->done(op);
         }
     }
+}
+
+static void rotate(struct list *lines)
+{
+    struct list *first = list_first(lines);
+    if (first) {
+        list_remove(first);
+        list_add_tail(lines, first);
+    }
+}
+
+/* Room may have come: all lines have their turn, each time another one the first. */
+static void start_blocked(struct dp *dp)
+{
+    unsigned n = 0;
+    list_for_each (pos, &dp->blocked) {
+        n++;
+    }
+    for (; n > 0 && !list_empty(&dp->blocked); n--) {
+        struct dp_op *first = blocked_op(list_first(&dp->blocked));
+        rotate(&dp->blocked);
+        start_line(dp, first);
+    }
+    rotate(&dp->blocked);
 }
 
 void dp_feed(struct dp *dp, struct dp_op *op, uint32_t parts_ready)

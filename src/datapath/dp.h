@@ -94,7 +94,8 @@ struct dp_op {
     uint64_t start_ns;       /* first byte: out of the queue */
     uint64_t done_ns;        /* last byte */
     bool waiting, cancelled; /* of dp_submit_or_wait(): in line; to end when its turn comes */
-    struct list blocked;     /* waiting for room in the backend: dp_submit_or_wait() */
+    struct list blocked;     /* in dp->blocked, or in the line behind the op that is there */
+    struct list line;        /* of the first in line: those behind it, in order */
     uint64_t private_words[DP_OP_PRIVATE_WORDS]; /* the backend's */
 };
 
@@ -122,7 +123,10 @@ struct dp {
     const struct dp_ops *ops;
     struct dp_account accounts[DP_N_CLASSES];
     uint64_t n_in_flight;
-    struct list blocked; /* ops of dp_submit_or_wait() that found the backend full, in order */
+    /* Ops of dp_submit_or_wait() that found the backend full: the first of every line. There is one
+     * line for storage and one for the copies to each node, so that a peer that is slow holds up
+     * nothing but what goes to it. */
+    struct list blocked;
 };
 
 /* Backends call it when they set themselves up. */
@@ -135,8 +139,9 @@ void dp_init(struct dp *dp, const struct dp_ops *ops);
  */
 int dp_submit(struct dp *dp, struct dp_op *op);
 
-/* As dp_submit(), but an op that finds the backend full waits its turn (first come first served)
- * and is submitted from a later completion. Returns 0 or -EINVAL. */
+/* As dp_submit(), but an op that finds the backend full waits its turn (first come first served
+ * among those to storage, and those to one node) and is submitted from a later completion. Returns 0
+ * or -EINVAL. */
 int dp_submit_or_wait(struct dp *dp, struct dp_op *op);
 
 /* Raises op->parts_ready to parts_ready (never lowers it). The op must be in flight or waiting for

@@ -51,6 +51,38 @@ static void expect_fault(struct world *w, struct dp_place src, struct dp_place d
     ck_assert_int_eq(rc, -EFAULT);
 }
 
+/* Copies to node 1 that are not fed take all the room that there is towards it. */
+static void a_slow_peer_holds_up_nobody_else(struct world *w)
+{
+    struct dp *dp = w->backend->dp_of(w, 0);
+    struct probe slow[WORLD_DEPTH], behind, own, trial;
+    for (unsigned i = 0; i < WORLD_DEPTH; i++) {
+        slow[i] = copy_probe(w, dram(0, i * MIB), hbm(1, 0, i * MIB), 1000, 2);
+        slow[i].op.parts_ready = 1;
+        ck_assert_int_eq(world_submit(&slow[i]), 0);
+    }
+    trial = copy_probe(w, dram(0, 0), hbm(0, 1, 0), 1000, 1);
+    bool apart = world_submit(&trial) == 0;
+    behind = copy_probe(w, dram(0, 20 * MIB), hbm(1, 0, 20 * MIB), 1000, 1);
+    own = copy_probe(w, dram(0, 21 * MIB), hbm(0, 0, 21 * MIB), 1000, 1);
+    ck_assert_int_eq(dp_submit_or_wait(dp, &behind.op), 0);
+    ck_assert(behind.op.waiting);
+    w->waiting += 2;
+    ck_assert_int_eq(dp_submit_or_wait(dp, &own.op), 0);
+    if (has(w, apart, "room of its own for each peer")) {
+        ck_assert(!own.op.waiting);
+        while (own.n_done == 0) {
+            world_run_for(w, NS_PER_MS);
+        }
+        ck_assert(behind.op.waiting);
+    }
+    for (unsigned i = 0; i < WORLD_DEPTH; i++) {
+        world_feed(&slow[i], 2);
+    }
+    world_run(w);
+    ck_assert(behind.n_done == 1 && own.n_done == 1 && trial.n_done == apart);
+}
+
 static void out_of_bounds(struct world *w)
 {
     if (!has(w, has_bytes(w), "bytes")) {
@@ -274,6 +306,7 @@ static void peer_dies(struct world *w)
 
 const struct conformance_case end_cases[] = {
     {"no sense is refused", no_sense_is_refused},
+    {"a slow peer holds up nobody else", a_slow_peer_holds_up_nobody_else},
     {"out of bounds", out_of_bounds},
     {"a fault is told before all is fed", fed_fault_is_told_early},
     {"-EAGAIN at depth", again_at_depth},
