@@ -78,6 +78,10 @@ static void set_use(const struct cluster *c, const struct scenario_cluster *capa
     }
     set_rows(c, capacities, &pe, true, ret);
     set_rows(c, capacities, &de, false, ret);
+    double cluster_Bps = capacities->storage.cluster_Bps, jct_s = ret->jct_s > 0 ? ret->jct_s : 1;
+    if (cluster_Bps > 0) {
+        ret->utilization[RESULT_STORAGE_CLUSTER] = (pe.snic + de.snic) / (cluster_Bps * jct_s);
+    }
     for (unsigned i = 0; i < RESULT_N_RESOURCES; i++) {
         ret->utilization_run[i] = ret->utilization[i];
         if (ret->utilization[i] > ret->utilization[ret->bottleneck]) {
