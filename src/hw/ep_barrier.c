@@ -47,33 +47,32 @@ static struct ep_barrier_local *local_of(struct ep_barrier *b)
     return container_of(b, struct ep_barrier_local, barrier);
 }
 
-/* Members may arrive for the next phase from inside released(); those whose turn is still to come
- * count as waiting until then, so that nothing makes them arrive twice. */
 static void release_all(struct meeting *mt)
 {
     uint64_t sum = mt->sum;
-    struct list members;
-    list_init(&members);
     mt->n_waiting = 0;
     mt->sum = 0;
-    while (!list_empty(&mt->members)) {
-        struct list *node = list_first(&mt->members);
-        list_remove(node);
-        list_add_tail(&members, node);
-    }
-    while (!list_empty(&members)) {
-        struct ep_member *m = container_of(list_first(&members), struct ep_member, node);
+    ep_release_members(&mt->members, sum);
+}
+
+void ep_release_members(struct list *members, uint64_t sum)
+{
+    struct list before;
+    list_init(&before);
+    list_move_all(members, &before);
+    while (!list_empty(&before)) {
+        struct ep_member *m = container_of(list_first(&before), struct ep_member, node);
         list_remove(&m->node);
-        list_add_tail(&mt->members, &m->node);
+        list_add_tail(members, &m->node);
         m->waiting = m->was_called = false;
         m->phase++;
         m->released(m, sum);
     }
 }
 
-static void call_missing(struct meeting *mt)
+void ep_call_missing(struct list *members)
 {
-    list_for_each_safe (pos, tmp, &mt->members) {
+    list_for_each_safe (pos, tmp, members) {
         struct ep_member *m = container_of(pos, struct ep_member, node);
         if (!m->waiting && m->called && !m->was_called) {
             m->was_called = true;
@@ -88,7 +87,7 @@ static void meet(struct loop_timer *t)
     if (mt->n_waiting == mt->n_ranks) {
         release_all(mt);
     } else {
-        call_missing(mt);
+        ep_call_missing(&mt->members);
     }
 }
 
@@ -118,9 +117,9 @@ static struct meeting *new_meeting(struct ep_barrier_local *b, const struct ep_m
     return mt;
 }
 
-static bool rank_taken(const struct meeting *mt, uint32_t rank)
+bool ep_rank_taken(const struct list *members, uint32_t rank)
 {
-    list_for_each (pos, &mt->members) {
+    list_for_each (pos, members) {
         if (container_of(pos, struct ep_member, node)->rank == rank) {
             return true;
         }
@@ -135,7 +134,7 @@ static int local_attach(struct ep_barrier *barrier, struct ep_member *m)
         return -EINVAL;
     }
     struct meeting *mt = find_meeting(b, m);
-    if (mt && (mt->n_ranks != m->n_ranks || rank_taken(mt, m->rank))) {
+    if (mt && (mt->n_ranks != m->n_ranks || ep_rank_taken(&mt->members, m->rank))) {
         return -EINVAL;
     }
     mt = mt ? mt : new_meeting(b, m);

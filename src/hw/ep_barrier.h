@@ -8,10 +8,8 @@
  * has not arrived while others wait gets called() once per phase, if it has one: idle members come
  * when they are called.
  *
- * In-process implementation: ep_barrier_local, for groups whose engines all live in this process. A
- * group that spans processes takes an implementation of the same table that sends `arrive` to the
- * process of rank 0 and gets `called` and `released` back, as messages of the control plane: phases
- * are numbered so that both sides can check that they talk of the same one.
+ * Two implementations: ep_barrier_local, for groups whose engines all live in this process, and
+ * ep_barrier_net.h for groups that span processes.
  */
 #ifndef DUALPATH_HW_EP_BARRIER_H
 #define DUALPATH_HW_EP_BARRIER_H
@@ -71,5 +69,11 @@ struct ep_barrier_local {
 
 void ep_barrier_local_init(struct ep_barrier_local *b, struct loop *loop);
 void ep_barrier_local_done(struct ep_barrier_local *b); /* all members detached */
+
+/* For implementations. Members may arrive for the next phase from inside released(); those whose turn
+ * is still to come count as waiting until then, so that nothing makes them arrive twice. */
+void ep_release_members(struct list *members, uint64_t sum);
+void ep_call_missing(struct list *members);
+bool ep_rank_taken(const struct list *members, uint32_t rank);
 
 #endif

@@ -55,6 +55,8 @@ static const struct wire_field fault_fields[] = {FIELD(fault.request), FIELD(fau
 static const struct wire_field dead_fields[] = {FIELD(dead.node)};
 static const struct wire_field clear_fields[] = {FIELD(clear.node), FIELD(clear.deaths)};
 static const struct wire_field lost_fields[] = {FIELD(lost.request)};
+static const struct wire_field meet_fields[] = {
+    FIELD(meet.kind), FIELD(meet.side), FIELD(meet.group), FIELD(meet.phase), FIELD(meet.sum)};
 static const struct wire_field over_fields[] = {FIELD(over.request), FIELD(over.prefilled)};
 
 struct wire_body {
@@ -89,6 +91,7 @@ static const struct wire_body bodies[] = {
     [MSG_CLEAR] = BODY(clear_fields),
     [MSG_LOST] = BODY(lost_fields),
     [MSG_OVER] = BODY(over_fields),
+    [MSG_MEET] = BODY(meet_fields),
 };
 
 static const struct wire_body *body_of(uint16_t type)

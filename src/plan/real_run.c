@@ -34,14 +34,14 @@ struct real_run {
 
 static int check_scenario(const struct scenario *sc, const struct cluster *c, struct err *err)
 {
-    if (c->prefill_ep_gpus > c->gpus_per_node || c->decode_ep_gpus > c->gpus_per_node) {
-        err_field(err, "system.%s_ep_gpus",
-                  c->prefill_ep_gpus > c->gpus_per_node ? "prefill" : "decode");
-        return err_set(
-            err, -EINVAL,
-            "found EP groups of %u prefill and %u decode GPUs on nodes of %u; a real run "
-            "has none that span nodes",
-            c->prefill_ep_gpus, c->decode_ep_gpus, c->gpus_per_node);
+    bool prefill_spans = c->gpus_per_node % c->prefill_ep_gpus != 0;
+    if (sc->hw.retry && (prefill_spans || c->gpus_per_node % c->decode_ep_gpus != 0)) {
+        err_field(err, "system.%s_ep_gpus", prefill_spans ? "prefill" : "decode");
+        return err_set(err, -EINVAL,
+                       "found EP groups of %u prefill and %u decode GPUs on nodes of %u; with "
+                       "hw.retry none may span nodes, as one that has lost a member never meets "
+                       "again",
+                       c->prefill_ep_gpus, c->decode_ep_gpus, c->gpus_per_node);
     }
     if (c->gpus_per_node > MSG_MAX_GPUS) {
         err_field(err, "cluster.gpus_per_node");

@@ -15,6 +15,11 @@ static bool is_prefill(const struct machine *m)
     return cluster_is_prefill(&m->config->cluster, m->id);
 }
 
+static struct node *node_of(struct machine *m)
+{
+    return is_prefill(m) ? &m->prefill.node : &m->decode.node;
+}
+
 static int init_memory(struct machine *m, struct err *err)
 {
     const struct cluster *c = &m->config->cluster;
@@ -76,6 +81,59 @@ static int init_storage(struct machine *m, struct err *err)
     return rc;
 }
 
+/* Messages for the node and its barrier come to one endpoint. */
+
+static void door_send(struct msg_port *port, const struct msg *m, uint64_t delay_ns)
+{
+    msg_send(container_of(port, struct machine, door)->messages, m, delay_ns);
+}
+
+static void on_message(void *self, const struct msg *m)
+{
+    struct machine *mc = self;
+    if (m->type != MSG_MEET) {
+        mc->handler(mc->handler_self, m);
+        return;
+    }
+    int rc = mc->spans ? ep_barrier_net_take(&mc->barrier_net, m) : -EPROTO;
+    if (rc) {
+        node_fault(node_of(mc), 0, rc, "meeting of an EP group");
+    }
+}
+
+static int door_attach(struct msg_port *port, uint32_t endpoint, msg_handler *handler, void *self)
+{
+    struct machine *m = container_of(port, struct machine, door);
+    m->handler = handler;
+    m->handler_self = self;
+    return m->messages->ops->attach(m->messages, endpoint, on_message, m);
+}
+
+static const struct msg_port_ops door_ops = {
+    .name = "node", .send = door_send, .attach = door_attach};
+
+static struct ep_barrier *init_barrier(struct machine *m)
+{
+    const struct cluster *c = &m->config->cluster;
+    uint32_t ep_gpus = is_prefill(m) ? c->prefill_ep_gpus : c->decode_ep_gpus;
+    m->spans = c->gpus_per_node % ep_gpus != 0;
+    if (m->spans) {
+        ep_barrier_net_init(&m->barrier_net, c, m->id, m->loop, m->messages);
+        return &m->barrier_net.barrier;
+    }
+    ep_barrier_local_init(&m->barrier, m->loop);
+    return &m->barrier.barrier;
+}
+
+static void done_barrier(struct machine *m)
+{
+    if (m->spans) {
+        ep_barrier_net_done(&m->barrier_net);
+    } else {
+        ep_barrier_local_done(&m->barrier);
+    }
+}
+
 static int init_kernel(struct machine *m, const struct hw_compute_config *config,
                        const struct attention *attention, struct err *err)
 {
@@ -102,7 +160,7 @@ static int init_compute(struct machine *m, struct err *err)
                                              .verify_kv = true};
     const struct hw_compute_parts parts = {.loop = m->loop,
                                            .pool = &m->compute_pool,
-                                           .barrier = &m->barrier.barrier,
+                                           .barrier = init_barrier(m),
                                            .map = &m->map,
                                            .faults = &m->dp.faults};
     struct kv_content content;
@@ -114,16 +172,15 @@ static int init_compute(struct machine *m, struct err *err)
         return rc;
     }
     struct attention_kernel *kernel = m->cuda ? compute_cuda_kernel(m->cuda) : &m->cpu.kernel;
-    ep_barrier_local_init(&m->barrier, m->loop);
     rc = hw_compute_init(&m->compute, &config, &parts, &attention, kernel, err);
     m->stage = rc ? m->stage : MACHINE_COMPUTE;
     return rc;
 }
 
-static int init_node(struct machine *m, struct msg_port *messages, struct err *err)
+static int init_node(struct machine *m, struct err *err)
 {
     const struct node_ports ports = {
-        .loop = m->loop, .dp = &m->dp.dp, .messages = messages, .compute = &m->compute.port};
+        .loop = m->loop, .dp = &m->dp.dp, .messages = &m->door, .compute = &m->compute.port};
     int rc = is_prefill(m) ? prefill_node_init(&m->prefill, &m->config->cluster, &ports, m->id)
                            : decode_node_init(&m->decode, &m->config->cluster, &ports, m->id);
     if (rc) {
@@ -142,17 +199,14 @@ int machine_init(struct machine *m, const struct run_config *config, uint32_t id
     m->id = id;
     m->loop = loop;
     m->driver = driver;
+    m->messages = messages;
+    m->door.ops = &door_ops;
     int rc = init_memory(m, err);
     rc = rc ? rc : init_pools(m, err);
     rc = rc ? rc : init_links(m, host, err);
     rc = rc ? rc : init_storage(m, err);
     rc = rc ? rc : init_compute(m, err);
-    return rc ? rc : init_node(m, messages, err);
-}
-
-static struct node *node_of(struct machine *m)
-{
-    return is_prefill(m) ? &m->prefill.node : &m->decode.node;
+    return rc ? rc : init_node(m, err);
 }
 
 void machine_start(struct machine *m)
@@ -259,7 +313,7 @@ void machine_done(struct machine *m)
         hw_compute_done(&m->compute);
     }
     if (m->stage >= MACHINE_KERNEL) {
-        ep_barrier_local_done(&m->barrier);
+        done_barrier(m);
         if (m->cuda) {
             compute_cuda_free(m->cuda);
         } else {

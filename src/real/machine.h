@@ -8,7 +8,7 @@
 
 #include "hw/compute_cpu.h"
 #include "hw/compute_cuda.h"
-#include "hw/ep_barrier.h"
+#include "hw/ep_barrier_net.h"
 #include "hw/hw_compute.h"
 #include "hw/hw_dp.h"
 #include "hw/memory.h"
@@ -48,12 +48,20 @@ struct machine {
     struct links links;
     struct storage_uring storage;
     struct hw_dp dp;
-    struct ep_barrier_local barrier;
+    struct ep_barrier_local barrier; /* one of the two: EP groups within a node, or across */
+    struct ep_barrier_net barrier_net;
+    bool spans;
     struct compute_cpu cpu;    /* one of the two */
     struct compute_cuda *cuda; /* NULL: the other */
     struct hw_compute compute;
     struct prefill_node prefill; /* one of the two */
     struct decode_node decode;
+
+    /* Between the node and the message port: takes out what is for the barrier. */
+    struct msg_port door;
+    struct msg_port *messages;
+    msg_handler *handler; /* the node's */
+    void *handler_self;
 };
 
 /*

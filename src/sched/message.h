@@ -44,7 +44,13 @@ enum msg_type {
     MSG_CLEAR, /* node -> client -> scheduler: nothing is left here of what the dead had part in */
     MSG_LOST,  /* scheduler -> client: a request whose node died; nothing of it is left anywhere */
     MSG_OVER,  /* client -> scheduler: a request id is not used any more */
+
+    /* Between the backends of nodes on real machines, not for the node's own endpoint: an EP group
+     * that spans nodes meets, see hw/ep_barrier_net.h. */
+    MSG_MEET,
 };
+
+enum msg_meet_kind { MSG_MEET_ARRIVE = 1, MSG_MEET_CALL, MSG_MEET_RELEASE };
 
 /* What stays the same for a request on its whole way. Tokens. */
 struct msg_request {
@@ -149,6 +155,13 @@ struct msg_lost {
     uint32_t request;
 };
 
+struct msg_meet {
+    uint32_t kind; /* enum msg_meet_kind */
+    uint32_t side; /* 0: prefill, 1: decode */
+    uint32_t group;
+    uint64_t phase, sum;
+};
+
 struct msg_over {
     uint32_t request;
     uint32_t prefilled; /* 1: its first token has come, so its prefill node counts it as done */
@@ -175,6 +188,7 @@ struct msg {
         struct msg_clear clear;
         struct msg_lost lost;
         struct msg_over over;
+        struct msg_meet meet;
     } u;
 };
 

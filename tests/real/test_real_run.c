@@ -233,11 +233,29 @@ START_TEST(a_trace_with_shared_blocks_is_refused)
 }
 END_TEST
 
-START_TEST(groups_over_several_nodes_are_refused)
+START_TEST(groups_over_several_nodes_with_retry_are_refused)
 {
-    const char *more[] = {"--set", "system.prefill_ep_gpus=2", NULL};
+    const char *more[] = {"--set", "model.expert_parallel=true",
+                          "--set", "system.prefill_ep_gpus=2",
+                          "--set", "hw.retry=true",
+                          NULL};
     ck_assert_int_eq(finish(start_run(more), 20), 2);
-    ck_assert_msg(strstr(errors, "system.prefill_ep_gpus: ") != NULL, "%s", errors);
+    ck_assert_msg(strstr(errors, "none may span nodes") != NULL, "%s", errors);
+}
+END_TEST
+
+/* The engines of both prefill nodes meet at every layer, those of both decode nodes at every step. */
+START_TEST(groups_over_several_nodes)
+{
+    const char *more[] = {
+        "--set", "model.expert_parallel=true", "--set", "system.prefill_ep_gpus=2",
+        "--set", "system.decode_ep_gpus=2",    "--set", "workload.agents=4",
+        NULL};
+    ck_assert_msg(finish(start_run(more), 110) == 0, "%s", errors);
+    ck_assert_ptr_nonnull(strstr(errors, "verified: "));
+    json_t *root = json_loads(out, 0, NULL);
+    ck_assert_double_eq(number_at(root, NULL, "requests"), 16);
+    json_decref(root);
 }
 END_TEST
 
@@ -449,7 +467,8 @@ int main(void)
     tcase_set_timeout(t, 240);
     tcase_add_test(t, agent_usage);
     tcase_add_test(t, a_trace_with_shared_blocks_is_refused);
-    tcase_add_test(t, groups_over_several_nodes_are_refused);
+    tcase_add_test(t, groups_over_several_nodes_with_retry_are_refused);
+    tcase_add_test(t, groups_over_several_nodes);
     tcase_add_test(t, agents_that_do_not_come_are_named);
     tcase_add_test(t, agents_can_be_started_by_hand);
     tcase_add_test(t, a_distant_agent_is_killed);

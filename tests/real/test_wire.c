@@ -36,6 +36,7 @@ static const struct {
     {MSG_CLEAR, 2 * 4},
     {MSG_LOST, 4},
     {MSG_OVER, 2 * 4},
+    {MSG_MEET, 3 * 4 + 2 * 8},
 };
 #define N_SIZES ((int)(sizeof(sizes) / sizeof(sizes[0])))
 
