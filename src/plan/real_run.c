@@ -32,10 +32,11 @@ struct real_run {
 
 /* What a real run cannot do */
 
-static int check_scenario(const struct scenario *sc, const struct cluster *c, struct err *err)
+/* What hw.retry cannot do: see sched/retry.h. */
+static int check_retry(const struct cluster *c, struct err *err)
 {
     bool prefill_spans = c->gpus_per_node % c->prefill_ep_gpus != 0;
-    if (sc->hw.retry && (prefill_spans || c->gpus_per_node % c->decode_ep_gpus != 0)) {
+    if (prefill_spans || c->gpus_per_node % c->decode_ep_gpus != 0) {
         err_field(err, "system.%s_ep_gpus", prefill_spans ? "prefill" : "decode");
         return err_set(err, -EINVAL,
                        "found EP groups of %u prefill and %u decode GPUs on nodes of %u; with "
@@ -43,6 +44,31 @@ static int check_scenario(const struct scenario *sc, const struct cluster *c, st
                        "again",
                        c->prefill_ep_gpus, c->decode_ep_gpus, c->gpus_per_node);
     }
+    if (c->reuse != CLUSTER_REUSE_NONE) {
+        err_field(err, "system.decode_reuse");
+        return err_set(err, -EINVAL,
+                       "found that decode nodes keep KV; with hw.retry they must not, as what a "
+                       "dead one has kept is not forgotten");
+    }
+    return 0;
+}
+
+static int check_hw(const struct scenario *sc, const struct cluster *c, struct err *err)
+{
+    const struct scenario_hw *hw = &sc->hw;
+    bool rdma = *hw->rdma_device || hw->service_level || hw->traffic_class;
+    if (rdma && strcmp(hw->transport, "verbs") != 0) {
+        err_field(err, *hw->rdma_device    ? "hw.rdma_device"
+                       : hw->service_level ? "hw.service_level"
+                                           : "hw.traffic_class");
+        return err_set(err, -EINVAL, "found a value, but hw.transport is \"%s\", not verbs",
+                       hw->transport);
+    }
+    return hw->retry ? check_retry(c, err) : 0;
+}
+
+static int check_scenario(const struct scenario *sc, const struct cluster *c, struct err *err)
+{
     if (c->gpus_per_node > MSG_MAX_GPUS) {
         err_field(err, "cluster.gpus_per_node");
         return err_set(err, -EINVAL, "found %u, expected at most %u in a real run",
@@ -89,7 +115,7 @@ static int check_scenario(const struct scenario *sc, const struct cluster *c, st
                        "found %" PRIu64 ", expected a multiple of 4: a real run holds fp32",
                        c->kv.layer_tok_bytes);
     }
-    return 0;
+    return check_hw(sc, c, err);
 }
 
 /* Every block that is read must have been written before by this run: true of private chains, not

@@ -233,6 +233,14 @@ START_TEST(a_trace_with_shared_blocks_is_refused)
 }
 END_TEST
 
+START_TEST(kept_kv_with_retry_is_refused)
+{
+    const char *more[] = {"--set", "system.decode_reuse=dram", "--set", "hw.retry=true", NULL};
+    ck_assert_int_eq(finish(start_run(more), 20), 2);
+    ck_assert_msg(strstr(errors, "system.decode_reuse: ") != NULL, "%s", errors);
+}
+END_TEST
+
 START_TEST(groups_over_several_nodes_with_retry_are_refused)
 {
     const char *more[] = {"--set", "model.expert_parallel=true",
@@ -468,6 +476,7 @@ int main(void)
     tcase_add_test(t, agent_usage);
     tcase_add_test(t, a_trace_with_shared_blocks_is_refused);
     tcase_add_test(t, groups_over_several_nodes_with_retry_are_refused);
+    tcase_add_test(t, kept_kv_with_retry_is_refused);
     tcase_add_test(t, groups_over_several_nodes);
     tcase_add_test(t, agents_that_do_not_come_are_named);
     tcase_add_test(t, agents_can_be_started_by_hand);
