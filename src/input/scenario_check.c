@@ -344,6 +344,12 @@ static int check_cache(struct scenario_reading *r)
                                   "\"layer\" or \"auto\"",
                                   (unsigned long long)sc->cluster.dram_cache_bytes);
     }
+    if (sc->cluster.dram_cache_bytes > 0 && sc->system.decode_buffer == DECODE_BUFFER_HBM) {
+        return scenario_key_error(r, scenario_key_find("cluster.dram_cache_bytes"),
+                                  "found %llu, expected 0 with system.decode_buffer \"hbm\": the "
+                                  "cache is copied to and from DRAM buffers",
+                                  (unsigned long long)sc->cluster.dram_cache_bytes);
+    }
     return 0;
 }
 

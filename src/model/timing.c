@@ -272,7 +272,7 @@ double timing_decode_group_ns(const struct timing_model *tm, double group_batch,
         struct card_params p = card_count_params(&tm->card);
         uint32_t gpus = group_gpus * engine_gpus(tm);
         double rate = gemm_peak(tm) * tm->gpu.mfu_grouped_gemm;
-        step_s += hypot(2 * p.routed_active * group_batch / gpus / rate,
+        step_s += hypot(2 * p.routed_active * (group_batch / gpus) / rate,
                         expert_bytes(tm, &p, group_batch, gpus) / hbm_rate(tm)) /
                   tm->config.decode_efficiency;
         step_s += decode_comm_s(tm, group_batch / group_gpus, group_gpus);

@@ -274,6 +274,7 @@ static int sim_submit(struct dp *dp, struct dp_op *op)
         uint64_t begin_ns = submit_ready_parts(so);
         loop_arm(sd->loop, &so->timer, begin_ns + sd->config.transfer_latency_ns);
     } else if (sd->tier) {
+        count_job(sd, op, 1);
         dram_tier_submit(sd->tier, op);
     } else {
         submit_storage(so);

@@ -85,7 +85,6 @@ struct sim_dp {
     struct net net;
     const struct sim_copies *copies; /* NULL: net */
     struct dram_tier *tier;          /* in front of storage (sim/dram_tier.h), or NULL */
-    uint32_t n_busy_snics;
     struct sim_node *nodes;
     struct sim_cnic *cnics; /* node * gpus_per_node + gpu */
     struct isolation isolation;

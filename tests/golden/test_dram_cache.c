@@ -88,6 +88,26 @@ START_TEST(test_more_is_never_worse)
 }
 END_TEST
 
+/* Beside the other options that change who reads what; every run checks its bytes. */
+START_TEST(test_with_other_options)
+{
+    static const char *const options[] = {"system.path_policy=split", "system.decode_reuse=hbm",
+                                          "system.decode_reuse=dram",
+                                          "cluster.storage.capacity_bytes=3GB"};
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        json_t *o = run_json(
+            "quickstart", SETS("workload.agents=6", options[i], "cluster.dram_cache_bytes=0.3GB"));
+        double saved = json_object_get(o, "reuse") ? number(o, "reuse.read_saved_bytes") : 0;
+        double local = number(o, "dram_cache.local_bytes");
+        double remote = number(o, "dram_cache.remote_bytes");
+        double storage = number(o, "dram_cache.storage_bytes");
+        ck_assert_double_eq(storage, number(o, "bytes.storage_read"));
+        ck_assert_double_eq(local + remote + storage + saved, number(o, "tokens.hit") * 21720);
+        json_decref(o);
+    }
+}
+END_TEST
+
 /* SGLang with Mooncake Store: one engine a node, every copy into HBM made 8 times for a latent. */
 START_TEST(test_sgl_mc)
 {
@@ -313,6 +333,7 @@ int main(void)
     tcase_add_test(tc, test_holds_everything);
     tcase_add_test(tc, test_holds_nothing);
     tcase_add_test(tc, test_more_is_never_worse);
+    tcase_add_test(tc, test_with_other_options);
     tcase_add_test(tc, test_sgl_mc);
     tcase_add_test(tc, test_trace);
     tcase_add_test(tc, test_conserved);

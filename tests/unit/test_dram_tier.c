@@ -46,6 +46,9 @@ static void finish(void)
 {
     char what[160];
     ck_assert_uint_eq(sd.dp.n_in_flight, 0);
+    for (uint32_t n = 0; n < 3; n++) {
+        ck_assert_uint_eq(sd.nodes[n].n_jobs, 0);
+    }
     ck_assert_int_eq(sim_dp_check_conserved(&sd, what, sizeof(what)), 0);
     ck_assert_msg(dram_tier_check(&tier, what, sizeof(what)) == 0, "%s", what);
     dram_tier_done(&tier);

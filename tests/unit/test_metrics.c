@@ -60,12 +60,13 @@ static void end_turn(struct loop_timer *t)
     struct metrics_turn m = {.prompt_tok = 10,
                              .gen_tok = r->gen_tok,
                              .arrival_ns = r->arrival_ns,
+                             .since_ns = r->arrival_ns,
                              .first_ns = now - step * (r->gen_tok - 1),
                              .second_ns = now - step * (r->gen_tok - 2),
                              .last_ns = now};
     metrics_turn_over(&r->metrics, &m);
     if (--r->turns_left == 0) {
-        metrics_agent_over(&r->metrics, r->arrival_ns, now, m.prompt_tok + m.gen_tok);
+        metrics_agent_over(&r->metrics, r->arrival_ns, now, 10 + r->gen_tok);
         loop_stop(&r->loop);
     } else {
         loop_arm(&r->loop, t, now + (r->end_ns - now) / r->turns_left);
