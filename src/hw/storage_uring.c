@@ -255,6 +255,14 @@ static int open_ring(struct storage_uring *s, struct err *e)
     int rc = io_uring_queue_init(entries, &s->ring, IORING_SETUP_CLAMP);
     if (rc) {
         s->ring.ring_fd = -1;
+    }
+    if (rc == -ENOSYS || rc == -EPERM) {
+        return err_set(e, -ENODEV,
+                       "no io_uring on this machine: %s (kernel.io_uring_disabled, or a container's"
+                       " seccomp filter?)",
+                       strerror(-rc));
+    }
+    if (rc) {
         return err_set(e, rc, "io_uring with %u entries: %s", entries, strerror(-rc));
     }
     s->source.fd = s->ring.ring_fd;

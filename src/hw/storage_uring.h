@@ -68,7 +68,7 @@ struct storage_uring {
 };
 
 /* All pointers outlive the storage but those in
- * options. 0, -ENOENT and such, -ENOSYS (no io_uring). */
+ * options. 0, -ENOENT and such, -ENODEV (no io_uring: not in the kernel, or refused). */
 int storage_uring_init(struct storage_uring *s, struct loop *loop, struct wall_driver *driver,
                        struct work_pool *pool, const struct memory_map *map,
                        const struct storage_options *options, struct err *e);

@@ -35,6 +35,7 @@ enum wire_control {
     WIRE_STOP,       /* hub -> node: the run is over, report */
     WIRE_REPORT,     /* node -> hub: counters and checks; the node then ends */
     WIRE_FAILED,     /* either: a sentence that says why the sender cannot go on */
+    WIRE_ABSENT,     /* node -> hub: likewise, and the reason is hardware that is not there */
     WIRE_NOTE, /* node -> hub: a sentence for the log, and for the cause of a fault that follows */
     WIRE_BEAT, /* either: still here */
     WIRE_CONTROL_END,

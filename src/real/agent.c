@@ -47,7 +47,8 @@ static void fail(struct agent *a)
 {
     char text[1200];
     err_format(&a->fault, text, sizeof(text));
-    messages_zmq_control(&a->messages, PEER_HUB, WIRE_FAILED, text);
+    uint16_t kind = a->fault.code == -ENODEV ? WIRE_ABSENT : WIRE_FAILED;
+    messages_zmq_control(&a->messages, PEER_HUB, kind, text);
     give_up(a);
 }
 

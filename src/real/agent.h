@@ -13,7 +13,8 @@
  *                           <- STOP
  *   REPORT agent_report     ->
  *
- * FAILED (either way) carries a sentence and ends it; NOTE tells what lies behind a fault.
+ * FAILED (either way) carries a sentence and ends it, and so does ABSENT, from a node that lacks the
+ * hardware; NOTE tells what lies behind a fault.
  */
 #ifndef DUALPATH_REAL_AGENT_H
 #define DUALPATH_REAL_AGENT_H
@@ -29,7 +30,8 @@ struct agent_options {
     uint64_t join_timeout_ns; /* without a word from the hub */
 };
 
-/* Returns 0 when it has reported, or a negative errno with err saying why it ended. */
+/* Returns 0 when it has reported, or a negative errno with err saying why it ended; -ENODEV when
+ * hardware is missing here. */
 int agent_run(const struct agent_options *options, struct err *err);
 
 #endif

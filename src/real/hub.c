@@ -31,6 +31,7 @@ enum hub_cause {
     CAUSE_LOST,   /* a connection or a sign of life is missing, or the time is up */
     CAUSE_ENDED,  /* an agent has ended by itself */
     CAUSE_FAILED, /* an agent has said why it cannot go on */
+    CAUSE_ABSENT, /* likewise: for want of hardware */
     CAUSE_KILLED, /* an agent was killed */
 };
 
@@ -222,8 +223,8 @@ static void node_fault(void *self, const struct msg_fault *f, uint32_t node)
     char name[32];
     hub_node_name(h->cluster, node, name, sizeof(name));
     const char *behind = h->nodes[node].note;
-    fail(h, CAUSE_FAULT, f->status < 0 ? f->status : -EIO, "%s: %s failed: %s%s%s", name, f->what,
-         strerror(-f->status), *behind ? ": " : "", behind);
+    fail(h, CAUSE_FAULT, -EIO, "%s: %s failed: %s%s%s", name, f->what, strerror(-f->status),
+         *behind ? ": " : "", behind);
 }
 
 static void turn_arrived(void *self)
@@ -367,7 +368,7 @@ static bool in_order(const struct hub *h, uint32_t node, uint16_t kind)
     case WIRE_REPORT:
         return h->phase == HUB_STOPPING && !n->reported;
     default:
-        return kind == WIRE_FAILED || kind == WIRE_NOTE;
+        return kind == WIRE_FAILED || kind == WIRE_ABSENT || kind == WIRE_NOTE;
     }
 }
 
@@ -395,6 +396,9 @@ static void on_control(void *self, uint32_t node, uint16_t kind, const char *tex
         break;
     case WIRE_FAILED:
         fail(h, CAUSE_FAILED, -ECONNABORTED, "%s: %s", name, text);
+        break;
+    case WIRE_ABSENT:
+        fail(h, CAUSE_ABSENT, -ENODEV, "%s: %s", name, text);
         break;
     default:
         snprintf(h->nodes[node].note, sizeof(h->nodes[node].note), "%s", text);
