@@ -106,7 +106,7 @@ static void add_request(struct verbs_send *s, uint32_t i, uint64_t id)
     uint64_t left = p.len_bytes - s->next_byte;
     uint32_t len = left < most ? (uint32_t)left : most;
     uint64_t at = p.at_bytes + s->next_byte;
-    bool is_inline = len <= s->lane->inline_bytes;
+    bool is_inline = s->can_inline && len <= s->lane->inline_bytes;
     t->sges[i] = (struct ibv_sge){.addr = s->src_base + at, .length = len, .lkey = s->lkey};
     t->wrs[i] = (struct ibv_send_wr){
         .wr_id = id,
@@ -401,6 +401,7 @@ static void begin(struct verbs_send *s, struct verbs_link *k, struct dp_op *op, 
     s->op = op;
     s->src_base = (uintptr_t)src;
     s->lkey = d->mrs[own]->lkey;
+    s->can_inline = !verbs_region_memory(d, own)->on_gpu;
     s->dst_base = dst->base + op->dst.offset_bytes;
     s->rkey = dst->key;
     s->next_part = s->next_segment = 0;

@@ -24,6 +24,7 @@ struct stage {
     struct dp_op op;
     unsigned n_left;
     bool late;
+    bool from_gpu; /* 64 bytes from HBM, not all of them to it */
 };
 
 static struct stage st;
@@ -50,17 +51,18 @@ static void op_over(struct dp_op *op)
 static void submit(struct loop_timer *t)
 {
     (void)t;
+    uint64_t bytes = st.from_gpu ? 64 : BYTES;
     st.op = (struct dp_op){.kind = DP_COPY,
                            .traffic_class = DP_CLASS_LOAD,
-                           .src = {.tier = DP_DRAM},
-                           .dst = {.tier = DP_HBM},
-                           .part_bytes = BYTES,
+                           .src = {.tier = st.from_gpu ? DP_HBM : DP_DRAM},
+                           .dst = {.tier = st.from_gpu ? DP_DRAM : DP_HBM},
+                           .part_bytes = bytes,
                            .parts_total = 1,
                            .parts_ready = 1,
                            .segments = 1,
-                           .segment_bytes = BYTES,
-                           .segment_stride_bytes = BYTES,
-                           .part_stride_bytes = BYTES,
+                           .segment_bytes = bytes,
+                           .segment_stride_bytes = bytes,
+                           .part_stride_bytes = bytes,
                            .done = op_over};
     ck_assert_int_eq(dp_submit(&st.dp.dp, &st.op), 0);
 }
@@ -136,6 +138,62 @@ START_TEST(every_class_has_its_level)
 }
 END_TEST
 
+static void with_gpu_memory(int dmabuf_fd)
+{
+    static uint8_t gpu[BYTES]; /* host memory in its place */
+    const struct memory_region r = {
+        .base = gpu, .size_bytes = BYTES, .on_gpu = true, .dmabuf_fd = dmabuf_fd};
+    node_memory_put_on_gpu(&st.memory, 0, &r);
+    fake_verbs.gpu_memory = gpu;
+}
+
+/* By dma-buf; by nvidia-peermem when the device or the driver has none. Either way bytes arrive, and
+ * none of a GPU's are read by the processor to go inline. */
+static const struct {
+    int fd, dmabuf_errno;
+    unsigned n_reg_dmabuf, n_reg_mr;
+} ways[] = {{33, 0, 1, 1}, {33, EOPNOTSUPP, 1, 2}, {-1, 0, 0, 2}};
+
+START_TEST(gpu_memory_is_registered)
+{
+    with_gpu_memory(ways[_i].fd);
+    fake_verbs.reg_dmabuf_errno = ways[_i].dmabuf_errno;
+    ck_assert_msg(open_with(0) == 0, "%s", err.text);
+    ck_assert_uint_eq(fake_verbs.n_reg_dmabuf, ways[_i].n_reg_dmabuf);
+    ck_assert_uint_eq(fake_verbs.n_reg_mr, ways[_i].n_reg_mr);
+    if (ways[_i].n_reg_dmabuf) {
+        ck_assert_int_eq(fake_verbs.dmabuf_fd, 33);
+    }
+    hw_dp_init(&st.dp, &st.loop, &st.verbs.mover, NULL);
+    memset(st.memory.dram.base, 0x5a, BYTES);
+    st.n_left = 1;
+    loop_post(&st.loop, &st.submit_timer);
+    ck_assert_int_eq(loop_run(&st.loop), 0);
+    ck_assert_mem_eq(st.memory.hbm[0].base, st.memory.dram.base, BYTES);
+    memset(st.memory.hbm[0].base, 0x77, 64);
+    st.from_gpu = true;
+    st.n_left = 1;
+    loop_post(&st.loop, &st.submit_timer);
+    ck_assert_int_eq(loop_run(&st.loop), 0);
+    ck_assert_mem_eq(st.memory.dram.base, st.memory.hbm[0].base, 64);
+    ck_assert_uint_eq(st.verbs.n_inline, 0);
+    transport_verbs_done(&st.verbs);
+}
+END_TEST
+
+START_TEST(gpu_memory_out_of_reach)
+{
+    with_gpu_memory(33);
+    fake_verbs.reg_dmabuf_errno = EOPNOTSUPP;
+    fake_verbs.reg_mr_errno = EFAULT;
+    ck_assert_int_eq(open_with(0), -EFAULT);
+    ck_assert_str_eq(err.text,
+                     "RDMA device fake0: cannot reach the GPU's memory, neither by dma-buf "
+                     "(Operation not supported) nor by nvidia-peermem (ibv_reg_mr: Bad address; is "
+                     "the module loaded?)");
+}
+END_TEST
+
 START_TEST(no_device_is_named)
 {
     fake_verbs.n_devices = 0;
@@ -152,6 +210,8 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, a_lonely_write_is_not_slept_through, 0, 3);
     tcase_add_test(t, every_class_has_its_level);
+    tcase_add_loop_test(t, gpu_memory_is_registered, 0, 3);
+    tcase_add_test(t, gpu_memory_out_of_reach);
     tcase_add_test(t, no_device_is_named);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
