@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * dualpath run on a machine that lacks what the run needs: exit status 77, a message that names it,
- * no result and nothing left behind. What is missing is taken away here: an RDMA device by asking
- * for one of a name that none has, io_uring by a seccomp filter as containers have it.
+ * no result. What is missing is taken away here: an RDMA device by asking for one of a name that
+ * none has, io_uring by a seccomp filter as containers have it, 3FS by an ordinary directory.
  */
 #include <check.h>
 #include <errno.h>
@@ -86,6 +86,17 @@ START_TEST(an_rdma_device)
 }
 END_TEST
 
+START_TEST(a_3fs)
+{
+    int status = run_without("hw.storage=usrbio", "hw.heads=1", 0);
+#ifdef HAVE_USRBIO
+    check_named(status, "is not on a mounted 3FS");
+#else
+    check_named(status, "this program was built without 3FS USRBIO");
+#endif
+}
+END_TEST
+
 static const struct {
     unsigned error;
     const char *text;
@@ -111,6 +122,7 @@ int main(void)
     TCase *t = tcase_create("absent hardware");
     tcase_set_timeout(t, 60);
     tcase_add_test(t, an_rdma_device);
+    tcase_add_test(t, a_3fs);
     tcase_add_loop_test(t, io_uring, 0, 2);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
