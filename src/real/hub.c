@@ -31,7 +31,6 @@ enum hub_cause {
     CAUSE_LOST,   /* a connection or a sign of life is missing, or the time is up */
     CAUSE_ENDED,  /* an agent has ended by itself */
     CAUSE_FAILED, /* an agent has said why it cannot go on */
-    CAUSE_ABSENT, /* likewise: for want of hardware */
     CAUSE_KILLED, /* an agent was killed */
 };
 
@@ -222,9 +221,8 @@ static void node_fault(void *self, const struct msg_fault *f, uint32_t node)
     struct hub *h = self;
     char name[32];
     hub_node_name(h->cluster, node, name, sizeof(name));
-    const char *behind = h->nodes[node].note;
     fail(h, CAUSE_FAULT, -EIO, "%s: %s failed: %s%s%s", name, f->what, strerror(-f->status),
-         *behind ? ": " : "", behind);
+         *h->nodes[node].note ? ": " : "", h->nodes[node].note);
 }
 
 static void turn_arrived(void *self)
@@ -395,10 +393,8 @@ static void on_control(void *self, uint32_t node, uint16_t kind, const char *tex
         on_report(h, node, text);
         break;
     case WIRE_FAILED:
-        fail(h, CAUSE_FAILED, -ECONNABORTED, "%s: %s", name, text);
-        break;
     case WIRE_ABSENT:
-        fail(h, CAUSE_ABSENT, -ENODEV, "%s: %s", name, text);
+        fail(h, CAUSE_FAILED, kind == WIRE_ABSENT ? -ENODEV : -ECONNABORTED, "%s: %s", name, text);
         break;
     default:
         snprintf(h->nodes[node].note, sizeof(h->nodes[node].note), "%s", text);
