@@ -9,7 +9,7 @@
 #include "base/units.h"
 #include "real/agent.h"
 
-enum { EXIT_OK = 0, EXIT_RUN_FAILED = 1, EXIT_BAD_INPUT = 2 };
+enum { EXIT_OK = 0, EXIT_RUN_FAILED = 1, EXIT_BAD_INPUT = 2, EXIT_NO_DEVICE = 77 };
 
 static const char help[] =
     "Usage: dualpath-node --join FILE [--node N] [OPTIONS]\n"
@@ -25,7 +25,8 @@ static const char help[] =
     "  --wait SECONDS   give up without a word from the hub for so long (default: 60)\n"
     "  --version, --help\n"
     "\n"
-    "Exit status: 0 the node has reported, 1 it has failed, 2 bad input.\n";
+    "Exit status: 0 the node has reported, 1 it has failed, 2 bad input, 77 hardware is missing\n"
+    "here.\n";
 
 /* The rank within an srun, Open MPI or PMI launch, or NULL. */
 static const char *launch_rank(void)
@@ -65,6 +66,9 @@ static int run(const struct agent_options *o)
     char text[1400];
     err_format(&err, text, sizeof(text));
     fprintf(stderr, "dualpath-node: node %u: %s\n", o->node, text);
+    if (err.code == -ENODEV) {
+        return EXIT_NO_DEVICE;
+    }
     return err.code == -EINVAL || err.code == -ENOENT || err.code == -EACCES ? EXIT_BAD_INPUT
                                                                              : EXIT_RUN_FAILED;
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 usage() {
     cat <<'EOF'
-Usage: rdma-vm.sh run  [-t SECONDS] [-c CPUS] [-m MIB] [-o DIR] -- COMMAND [ARGUMENT]...
+Usage: rdma-vm.sh run  [-i] [-t SECONDS] [-c CPUS] [-m MIB] [-o DIR] -- COMMAND [ARGUMENT]...
        rdma-vm.sh pair [-t SECONDS] [-c CPUS] [-m MIB] [-o DIR] -- COMMAND [ARGUMENT]...
        rdma-vm.sh setup
 
@@ -15,6 +15,8 @@ with the same PATH. What it writes is lost, but for the files in $OUT, which com
 DIR/b for pair). One RDMA device, rxe0, is up at $RDMA_VM_ADDR; a pair knows its other half as
 $RDMA_VM_PEER. $RDMA_VM is solo, a or b. The clock and all rates are those of an emulated machine.
 
+  -i          one processor, whose clock counts its instructions, 1 ns each: times and rates repeat however
+              busy this machine is. Idle time passes as it does outside
   -t SECONDS  limit for the command (60); past it, it is killed and the exit status is 124
   -c CPUS     processors of each machine (2)
   -m MIB      memory of each machine (384)
@@ -207,10 +209,15 @@ machine() { # role addr peer directory qemu-arguments...
     : >"$dir/console"
     guest_script "$role" "$addr" "$peer" >"$dir/guest.sh"
     why="the machine died"
+    local accel="-accel tcg,thread=multi" clock="tsc=reliable no_timer_check"
+    if [ -n "$count" ]; then
+        accel="-accel tcg,thread=single -icount shift=0" clock=no_timer_check
+    fi
+    # shellcheck disable=SC2086
     timeout --foreground -k 5 $((limit_s + boot_limit_s)) qemu-system-x86_64 \
-        -M q35,usb=off,sata=off -accel tcg,thread=multi -cpu Nehalem -smp "$cpus" -m "$memory_mib" \
+        -M q35,usb=off,sata=off $accel -cpu Nehalem -smp "$cpus" -m "$memory_mib" \
         -kernel "$cache/kernel" -initrd "$cache/initramfs" \
-        -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr audit=0 tsc=reliable no_timer_check" \
+        -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr audit=0 $clock" \
         -nodefaults -no-user-config -display none -no-reboot -monitor none -serial "file:$dir/console" \
         -fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap \
         -device virtio-9p-pci,fsdev=host,mount_tag=host \
@@ -263,9 +270,10 @@ setup | run | pair) ;;
 *) usage >&2 && exit 2 ;;
 esac
 shift
-limit_s=60 cpus=2 memory_mib=384 out=
-while getopts t:c:m:o: option; do
+limit_s=60 cpus=2 memory_mib=384 out='' count=''
+while getopts it:c:m:o: option; do
     case $option in
+    i) count=1 cpus=1 ;;
     t) limit_s=$OPTARG ;;
     c) cpus=$OPTARG ;;
     m) memory_mib=$OPTARG ;;

@@ -62,8 +62,9 @@ static const char help[] =
     "  --listen ADDRESS     with --print-launch: numeric address of this machine that they reach\n"
     "  --wait SECONDS       for all agents to be ready (default: 60, with --print-launch 600)\n"
     "\n"
-    "Exit status: 0 success, 1 the run failed, 2 bad input, 77 a needed device is absent (real\n"
-    "runs), 130 interrupted (nothing is written then).\n";
+    "Exit status: 0 success, 1 the run failed, 2 bad input, 77 hardware that the run needs is "
+    "missing,\n"
+    "130 interrupted (nothing is written then).\n";
 
 struct run_args {
     const char *scenario;
@@ -405,7 +406,14 @@ static int write_result(const struct run_args *a, const struct result *r, FILE *
 static int fail(struct err *err, int rc)
 {
     cli_bad_input(err);
-    return rc == -ECANCELED ? EXIT_INTERRUPTED : rc == -ENODEV ? EXIT_NO_DEVICE : EXIT_RUN_FAILED;
+    switch (rc) {
+    case -ECANCELED:
+        return EXIT_INTERRUPTED;
+    case -ENODEV:
+        return EXIT_NO_DEVICE;
+    default:
+        return EXIT_RUN_FAILED;
+    }
 }
 
 /* Both return EXIT_OK with *ret filled, or the exit status after having said what is wrong. */

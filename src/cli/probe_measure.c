@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "hw/gpu_memory.h"
+
 #define GPU_REPEATS 20
 
 static void note_absent(const char *what, const struct err *why)
@@ -71,6 +73,20 @@ static int measure_gpu(struct probe_measured *m, struct err *err)
     return rc ? err_set(err, rc, "GPU: %s", why.text) : 0;
 }
 
+/* RDMA into a GPU, beside the copy engine: for the reader, a run does not need it. */
+static int measure_verbs_gpu(const struct probe_config *c, struct probe_points *ps)
+{
+    struct err why = ERR_INIT;
+    struct gpu_memory *m = NULL;
+    int rc = gpu_memory_new(0, PROBE_GPU_MEMORY_BYTES, &m, &why);
+    rc = rc ? rc : probe_copy_verbs_gpu(c, gpu_memory_region(m), ps, &why);
+    gpu_memory_free(m);
+    if (rc && rc != -ECANCELED) {
+        note_absent("RDMA to a GPU", &why);
+    }
+    return rc == -ECANCELED ? rc : 0;
+}
+
 int probe_measure(const struct probe_config *c, bool need_verbs, struct probe_measured *ret,
                   struct err *err)
 {
@@ -81,7 +97,8 @@ int probe_measure(const struct probe_config *c, bool need_verbs, struct probe_me
     rc = rc ? rc : measure_verbs(c, need_verbs, &ret->points, err);
     rc = rc ? rc : probe_messages(c, &ret->points, err);
     rc = rc ? rc : probe_compute_cpu(c, &ret->points, err);
-    return rc ? rc : measure_gpu(ret, err);
+    rc = rc ? rc : measure_gpu(ret, err);
+    return rc || ret->gpu.n_devices == 0 ? rc : measure_verbs_gpu(c, &ret->points);
 }
 
 void probe_measured_done(struct probe_measured *m)

@@ -23,7 +23,7 @@ static double spread(const struct probe_stat *s)
 
 static bool is_transfer(const struct probe_point *p)
 {
-    return p->what <= PROBE_COPY_VERBS;
+    return p->what <= PROBE_COPY_VERBS_GPU;
 }
 
 static void print_transfer(const struct probe_point *p)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* compute_cuda.h and cuda_probe.h of a build without CUDA. */
+/* compute_cuda.h, cuda_probe.h and gpu_memory.h of a build without CUDA. */
 #include <errno.h>
 #include <stddef.h>
 
 #include "hw/compute_cuda.h"
 #include "hw/cuda_probe.h"
+#include "hw/gpu_memory.h"
 
 static int absent(struct err *e)
 {
@@ -68,4 +69,23 @@ int cuda_probe_gemm_ns(uint32_t index, uint32_t m, uint32_t n, uint32_t k, uint3
     (void)repeats;
     (void)ret_ns;
     return absent(e);
+}
+
+int gpu_memory_new(uint32_t index, uint64_t bytes, struct gpu_memory **ret, struct err *e)
+{
+    (void)index;
+    (void)bytes;
+    (void)ret;
+    return absent(e);
+}
+
+void gpu_memory_free(struct gpu_memory *m)
+{
+    (void)m;
+}
+
+const struct memory_region *gpu_memory_region(const struct gpu_memory *m)
+{
+    (void)m;
+    return NULL;
 }

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -12,40 +13,43 @@ struct entry {
     const char *symbol;
     int version; /* of the driver API that the type in struct cuda_api is of */
     size_t slot;
+    bool optional;
 };
 
 static const struct entry entries[] = {
-    {"cuGetErrorName", 6000, offsetof(struct cuda_api, error_name)},
-    {"cuInit", 2000, offsetof(struct cuda_api, init)},
-    {"cuDriverGetVersion", 2020, offsetof(struct cuda_api, driver_version)},
-    {"cuDeviceGetCount", 2000, offsetof(struct cuda_api, device_count)},
-    {"cuDeviceGet", 2000, offsetof(struct cuda_api, device_get)},
-    {"cuDeviceGetName", 2000, offsetof(struct cuda_api, device_name)},
-    {"cuDeviceGetAttribute", 2000, offsetof(struct cuda_api, device_attribute)},
-    {"cuDevicePrimaryCtxRetain", 7000, offsetof(struct cuda_api, context_retain)},
-    {"cuDevicePrimaryCtxRelease", 11000, offsetof(struct cuda_api, context_release)},
-    {"cuCtxSetCurrent", 4000, offsetof(struct cuda_api, context_set)},
-    {"cuModuleLoadData", 2000, offsetof(struct cuda_api, module_load)},
-    {"cuModuleUnload", 2000, offsetof(struct cuda_api, module_unload)},
-    {"cuModuleGetFunction", 2000, offsetof(struct cuda_api, module_function)},
-    {"cuMemAlloc", 3020, offsetof(struct cuda_api, alloc)},
-    {"cuMemFree", 3020, offsetof(struct cuda_api, free)},
-    {"cuMemHostAlloc", 2020, offsetof(struct cuda_api, host_alloc)},
-    {"cuMemFreeHost", 2000, offsetof(struct cuda_api, host_free)},
-    {"cuMemsetD16", 3020, offsetof(struct cuda_api, set16)},
-    {"cuMemcpyHtoD", 3020, offsetof(struct cuda_api, to_gpu_now)},
-    {"cuMemcpyDtoH", 3020, offsetof(struct cuda_api, from_gpu_now)},
-    {"cuMemcpyHtoDAsync", 3020, offsetof(struct cuda_api, to_gpu)},
-    {"cuMemcpyDtoHAsync", 3020, offsetof(struct cuda_api, from_gpu)},
-    {"cuMemcpy2DAsync", 3020, offsetof(struct cuda_api, copy_2d)},
-    {"cuStreamCreate", 2000, offsetof(struct cuda_api, stream_create)},
-    {"cuStreamSynchronize", 2000, offsetof(struct cuda_api, stream_wait)},
-    {"cuStreamDestroy", 4000, offsetof(struct cuda_api, stream_destroy)},
-    {"cuEventCreate", 2000, offsetof(struct cuda_api, event_create)},
-    {"cuEventRecord", 2000, offsetof(struct cuda_api, event_record)},
-    {"cuEventElapsedTime", 2000, offsetof(struct cuda_api, event_ms)},
-    {"cuEventDestroy", 4000, offsetof(struct cuda_api, event_destroy)},
-    {"cuLaunchKernel", 4000, offsetof(struct cuda_api, launch)},
+    {"cuGetErrorName", 6000, offsetof(struct cuda_api, error_name), false},
+    {"cuInit", 2000, offsetof(struct cuda_api, init), false},
+    {"cuDriverGetVersion", 2020, offsetof(struct cuda_api, driver_version), false},
+    {"cuDeviceGetCount", 2000, offsetof(struct cuda_api, device_count), false},
+    {"cuDeviceGet", 2000, offsetof(struct cuda_api, device_get), false},
+    {"cuDeviceGetName", 2000, offsetof(struct cuda_api, device_name), false},
+    {"cuDeviceGetAttribute", 2000, offsetof(struct cuda_api, device_attribute), false},
+    {"cuDevicePrimaryCtxRetain", 7000, offsetof(struct cuda_api, context_retain), false},
+    {"cuDevicePrimaryCtxRelease", 11000, offsetof(struct cuda_api, context_release), false},
+    {"cuCtxSetCurrent", 4000, offsetof(struct cuda_api, context_set), false},
+    {"cuModuleLoadData", 2000, offsetof(struct cuda_api, module_load), false},
+    {"cuModuleUnload", 2000, offsetof(struct cuda_api, module_unload), false},
+    {"cuModuleGetFunction", 2000, offsetof(struct cuda_api, module_function), false},
+    {"cuMemAlloc", 3020, offsetof(struct cuda_api, alloc), false},
+    {"cuMemFree", 3020, offsetof(struct cuda_api, free), false},
+    {"cuMemHostAlloc", 2020, offsetof(struct cuda_api, host_alloc), false},
+    {"cuMemFreeHost", 2000, offsetof(struct cuda_api, host_free), false},
+    {"cuMemsetD16", 3020, offsetof(struct cuda_api, set16), false},
+    {"cuMemcpyHtoD", 3020, offsetof(struct cuda_api, to_gpu_now), false},
+    {"cuMemcpyDtoH", 3020, offsetof(struct cuda_api, from_gpu_now), false},
+    {"cuMemcpyHtoDAsync", 3020, offsetof(struct cuda_api, to_gpu), false},
+    {"cuMemcpyDtoHAsync", 3020, offsetof(struct cuda_api, from_gpu), false},
+    {"cuMemcpy2DAsync", 3020, offsetof(struct cuda_api, copy_2d), false},
+    {"cuStreamCreate", 2000, offsetof(struct cuda_api, stream_create), false},
+    {"cuStreamSynchronize", 2000, offsetof(struct cuda_api, stream_wait), false},
+    {"cuStreamDestroy", 4000, offsetof(struct cuda_api, stream_destroy), false},
+    {"cuEventCreate", 2000, offsetof(struct cuda_api, event_create), false},
+    {"cuEventRecord", 2000, offsetof(struct cuda_api, event_record), false},
+    {"cuEventElapsedTime", 2000, offsetof(struct cuda_api, event_ms), false},
+    {"cuEventDestroy", 4000, offsetof(struct cuda_api, event_destroy), false},
+    {"cuLaunchKernel", 4000, offsetof(struct cuda_api, launch), false},
+    {"cuPointerSetAttribute", 6000, offsetof(struct cuda_api, pointer_set), false},
+    {"cuMemGetHandleForAddressRange", 11070, offsetof(struct cuda_api, range_handle), true},
 };
 
 int cuda_check(const struct cuda_api *api, CUresult result, const char *what, struct err *e)
@@ -75,6 +79,9 @@ static int resolve(struct cuda_api *api, struct err *e)
         void *found = NULL;
         CUresult rc =
             get(entries[i].symbol, &found, entries[i].version, CU_GET_PROC_ADDRESS_DEFAULT, NULL);
+        if (entries[i].optional && (rc != CUDA_SUCCESS || !found)) {
+            continue;
+        }
         if (rc != CUDA_SUCCESS || !found) {
             return err_set(e, -ENODEV, "the CUDA driver has no %s of version %d (error %d)",
                            entries[i].symbol, entries[i].version, (int)rc);

@@ -43,6 +43,8 @@ struct cuda_api {
     PFN_cuEventElapsedTime_v2000 event_ms;
     PFN_cuEventDestroy_v4000 event_destroy;
     PFN_cuLaunchKernel_v4000 launch;
+    PFN_cuPointerSetAttribute_v6000 pointer_set;
+    PFN_cuMemGetHandleForAddressRange_v11070 range_handle; /* NULL: a driver without */
     void *library;
     int n_devices; /* > 0 */
 };

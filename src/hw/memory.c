@@ -26,7 +26,7 @@ static int reserve(struct memory_region *r, uint64_t size_bytes, int fd, uint64_
 
 static void unreserve(struct memory_region *r)
 {
-    if (r->base) {
+    if (r->base && !r->on_gpu) {
         munmap(r->base, r->size_bytes);
     }
     r->base = NULL;
@@ -156,13 +156,25 @@ void node_memory_done(struct node_memory *m)
     m->fd = -1;
 }
 
+void node_memory_put_on_gpu(struct node_memory *m, uint32_t gpu, const struct memory_region *r)
+{
+    unreserve(&m->hbm[gpu]);
+    m->hbm[gpu] = *r;
+}
+
+static const struct memory_region *region(const struct node_memory *m, enum dp_tier tier,
+                                          uint32_t gpu)
+{
+    return tier == DP_DRAM ? &m->dram : &m->hbm[gpu];
+}
+
 uint8_t *memory_at(const struct node_memory *m, enum dp_tier tier, uint32_t gpu, uint64_t offset,
                    uint64_t len)
 {
     if (gpu >= m->n_gpus || (tier != DP_DRAM && tier != DP_HBM)) {
         return NULL;
     }
-    const struct memory_region *r = tier == DP_DRAM ? &m->dram : &m->hbm[gpu];
+    const struct memory_region *r = region(m, tier, gpu);
     if (len > r->size_bytes || offset > r->size_bytes - len) {
         return NULL;
     }
@@ -175,6 +187,9 @@ int memory_release(const struct node_memory *m, enum dp_tier tier, uint32_t gpu,
     uint8_t *first = memory_at(m, tier, gpu, offset, len);
     if (!first) {
         return -EFAULT;
+    }
+    if (region(m, tier, gpu)->on_gpu) {
+        return -ENOTSUP;
     }
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t skip = (page - (uintptr_t)first % page) % page;

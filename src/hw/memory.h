@@ -4,10 +4,14 @@
  * pages come when they are touched, and go by memory_release(). With CPU compute an HBM region is
  * host memory like the other. KV lies in them as dp.h says; all offsets are bytes from the start of
  * a region. The regions may be shared with other processes of the machine, which attach them.
+ *
+ * A region on a GPU (gpu_memory.h) has addresses that only the GPU and an RDMA device can use: of the
+ * transports, verbs takes it.
  */
 #ifndef DUALPATH_HW_MEMORY_H
 #define DUALPATH_HW_MEMORY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -16,6 +20,8 @@
 struct memory_region {
     uint8_t *base;
     uint64_t size_bytes;
+    bool on_gpu;
+    int dmabuf_fd; /* on_gpu: the whole region as a dma-buf, or -1 */
 };
 
 struct node_memory {
@@ -42,13 +48,16 @@ int node_memory_init_shared(struct node_memory *m, uint32_t node, uint64_t dram_
 int node_memory_attach(struct node_memory *m, uint32_t node, long pid, int fd,
                        const struct node_memory *alike, struct err *e);
 
+/* From now on r, on a GPU, is the HBM of that gpu: borrowed, and the host memory in its place goes. */
+void node_memory_put_on_gpu(struct node_memory *m, uint32_t gpu, const struct memory_region *r);
+
 /* The address of len bytes, or NULL when they do not lie wholly inside the memory (or there is no
  * such GPU). For DRAM gpu names a NIC and must exist too. */
 uint8_t *memory_at(const struct node_memory *m, enum dp_tier tier, uint32_t gpu, uint64_t offset,
                    uint64_t len);
 
 /* Gives the pages that lie wholly inside the range back to the system; they read as zeros
- * afterwards. 0, or -EFAULT when the range is not inside the memory. */
+ * afterwards. 0, -EFAULT when the range is not inside the memory, -ENOTSUP on a GPU. */
 int memory_release(const struct node_memory *m, enum dp_tier tier, uint32_t gpu, uint64_t offset,
                    uint64_t len);
 

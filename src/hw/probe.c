@@ -15,8 +15,9 @@ const char *probe_what_name(enum probe_what what)
     static const char *const names[PROBE_N_WHAT] = {
         [PROBE_STORAGE_READ] = "storage read", [PROBE_STORAGE_WRITE] = "storage write",
         [PROBE_COPY_MEM] = "copy mem",         [PROBE_COPY_TCP] = "copy tcp",
-        [PROBE_COPY_VERBS] = "copy verbs",     [PROBE_MESSAGE] = "message",
-        [PROBE_FORWARD] = "forward",           [PROBE_DECODE] = "decode step",
+        [PROBE_COPY_VERBS] = "copy verbs",     [PROBE_COPY_VERBS_GPU] = "copy verbs to GPU",
+        [PROBE_MESSAGE] = "message",           [PROBE_FORWARD] = "forward",
+        [PROBE_DECODE] = "decode step",
     };
     return names[what];
 }

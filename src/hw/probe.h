@@ -21,6 +21,7 @@
 
 #include "base/err.h"
 #include "datapath/kv_layout.h"
+#include "hw/memory.h"
 
 #define PROBE_REPETITIONS 5u
 
@@ -30,14 +31,15 @@ struct probe_stat {
 };
 
 enum probe_what {
-    PROBE_STORAGE_READ,  /* storage_uring, one block of size_bytes per op */
-    PROBE_STORAGE_WRITE, /* likewise */
-    PROBE_COPY_MEM,      /* DRAM to HBM of a node, transport_mem */
-    PROBE_COPY_TCP,      /* DRAM of one node to DRAM of another, transport_tcp, loopback device */
-    PROBE_COPY_VERBS,    /* DRAM to HBM of a node, RDMA writes through its own device */
-    PROBE_MESSAGE,       /* control message, one way */
-    PROBE_FORWARD,       /* prefill of new_tok tokens on cached_tok */
-    PROBE_DECODE,        /* step of batch sequences of cached_tok */
+    PROBE_STORAGE_READ,   /* storage_uring, one block of size_bytes per op */
+    PROBE_STORAGE_WRITE,  /* likewise */
+    PROBE_COPY_MEM,       /* DRAM to HBM of a node, transport_mem */
+    PROBE_COPY_TCP,       /* DRAM of one node to DRAM of another, transport_tcp, loopback device */
+    PROBE_COPY_VERBS,     /* DRAM to HBM of a node, RDMA writes through its own device */
+    PROBE_COPY_VERBS_GPU, /* likewise, and the HBM is a GPU's */
+    PROBE_MESSAGE,        /* control message, one way */
+    PROBE_FORWARD,        /* prefill of new_tok tokens on cached_tok */
+    PROBE_DECODE,         /* step of batch sequences of cached_tok */
     PROBE_N_WHAT,
 };
 
@@ -81,11 +83,16 @@ int probe_storage(const struct probe_config *c, struct probe_points *ps, struct 
 int probe_copy_mem(const struct probe_config *c, struct probe_points *ps, struct err *e);
 int probe_copy_tcp(const struct probe_config *c, struct probe_points *ps, struct err *e);
 int probe_copy_verbs(const struct probe_config *c, struct probe_points *ps, struct err *e);
+/* hbm: of a GPU, PROBE_GPU_MEMORY_BYTES. */
+int probe_copy_verbs_gpu(const struct probe_config *c, const struct memory_region *hbm,
+                         struct probe_points *ps, struct err *e);
 int probe_compute_cpu(const struct probe_config *c, struct probe_points *ps, struct err *e);
 int probe_messages(const struct probe_config *c, struct probe_points *ps, struct err *e);
 
 /* How many points they measure together (an upper limit), to share out the time. */
-#define PROBE_MAX_POINTS 85u
+#define PROBE_MAX_POINTS 93u
+
+#define PROBE_GPU_MEMORY_BYTES ((uint64_t)16 << 20)
 
 void probe_points_done(struct probe_points *ps);
 

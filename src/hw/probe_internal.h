@@ -73,6 +73,7 @@ int probe_bench_run(struct probe_bench *b, const struct probe_config *c, struct 
 /* Pieces lie apart, as Layer Blocks in Full Blocks do. */
 #define PROBE_COPY_STRIDE     (2 * PROBE_COPY_BYTES)
 #define PROBE_COPY_HEAP_BYTES (PROBE_COPY_DEPTH * PROBE_COPY_STRIDE)
+_Static_assert(PROBE_COPY_HEAP_BYTES == PROBE_GPU_MEMORY_BYTES, "copies to a GPU fill its memory");
 
 struct probe_copies {
     enum probe_what what;

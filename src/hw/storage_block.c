@@ -163,6 +163,11 @@ static void start_transfer(struct storage_io *io)
     struct storage_uring *s = o->s;
     unsigned n = plan_transfer(io);
     uint64_t at = block_of(io) * s->slot_bytes + io->moved_bytes;
+    if (s->options.slots) {
+        s->options.slots->start(s, &io->request, op_is_read(o), o->fd, io->iov[0].iov_base,
+                                io->iov[0].iov_len, at);
+        return;
+    }
     struct io_uring_sqe *sqe = storage_request(s);
     bool fixed = n == 1 && !s->counters.unregistered;
     void *buf = io->iov[0].iov_base;
@@ -220,7 +225,8 @@ static void transfer_done(struct request *r, int result)
 static bool can_be_in_place(const struct storage_op *o, const uint8_t *at)
 {
     const struct dp_op *op = o->op;
-    return op->part_bytes % STORAGE_ALIGN == 0 && (uintptr_t)at % STORAGE_ALIGN == 0 &&
+    return !o->s->options.slots && op->part_bytes % STORAGE_ALIGN == 0 &&
+           (uintptr_t)at % STORAGE_ALIGN == 0 &&
            (op->segments == 1 || op->segment_stride_bytes == op->segment_bytes);
 }
 

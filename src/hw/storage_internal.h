@@ -11,6 +11,22 @@ struct request {
     void (*complete)(struct request *r, int result);
 };
 
+/*
+ * What moves slots between open files and the store's buffers, where it is not io_uring. Requests
+ * complete from the loop, never within start(), with the bytes moved (fewer at the end of a file) or
+ * a negative errno.
+ */
+struct slot_mover_ops {
+    const char *name;
+    /* Makes s->buffers, and s->slots for itself. 0, or negative errno with e after undoing it. */
+    int (*open)(struct storage_uring *s, struct err *e);
+    void (*close)(struct storage_uring *s); /* nothing in flight */
+    int (*file_opened)(struct storage_uring *s, int fd);
+    void (*file_over)(struct storage_uring *s, int fd); /* about to be closed */
+    void (*start)(struct storage_uring *s, struct request *r, bool read, int fd, uint8_t *buffer,
+                  uint64_t len, uint64_t at);
+};
+
 struct storage_op {
     struct request request; /* open, sync */
     struct storage_uring *s;

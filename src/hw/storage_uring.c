@@ -73,6 +73,9 @@ static void finish(struct storage_op *o)
     struct dp_op *op = o->op;
     int code = o->code;
     if (o->fd >= 0) {
+        if (s->options.slots) {
+            s->options.slots->file_over(s, o->fd);
+        }
         struct io_uring_sqe *sqe = storage_request(s);
         io_uring_prep_close(sqe, o->fd);
         io_uring_sqe_set_data(sqe, NULL);
@@ -128,6 +131,15 @@ static void start_open(struct storage_op *o)
     o->busy = true;
 }
 
+static void register_file(struct storage_op *o)
+{
+    const struct slot_mover_ops *slots = o->s->options.slots;
+    int rc = slots ? slots->file_opened(o->s, o->fd) : 0;
+    if (rc) {
+        storage_fail(o, rc, "%s does not take the file: %s", slots->name, strerror(-rc));
+    }
+}
+
 static void opened(struct storage_op *o, int result)
 {
     if (result == -EINVAL && o->direct) {
@@ -143,6 +155,7 @@ static void opened(struct storage_op *o, int result)
                      strerror(-result));
     } else {
         o->fd = result;
+        register_file(o);
     }
     storage_want_block(o);
     storage_start_blocks(o->s);
@@ -255,6 +268,14 @@ static int open_ring(struct storage_uring *s, struct err *e)
     int rc = io_uring_queue_init(entries, &s->ring, IORING_SETUP_CLAMP);
     if (rc) {
         s->ring.ring_fd = -1;
+    }
+    if (rc == -ENOSYS || rc == -EPERM) {
+        return err_set(e, -ENODEV,
+                       "no io_uring on this machine: %s (kernel.io_uring_disabled, or a container's"
+                       " seccomp filter?)",
+                       strerror(-rc));
+    }
+    if (rc) {
         return err_set(e, rc, "io_uring with %u entries: %s", entries, strerror(-rc));
     }
     s->source.fd = s->ring.ring_fd;
@@ -262,17 +283,37 @@ static int open_ring(struct storage_uring *s, struct err *e)
     return rc ? err_set(e, rc, "epoll: %s", strerror(-rc)) : 0;
 }
 
-static int allocate(struct storage_uring *s)
+static int make_buffers(struct storage_uring *s, struct err *e)
+{
+    if (s->options.slots) {
+        return s->options.slots->open(s, e);
+    }
+    void *p = mmap(NULL, s->options.queue_depth * s->slot_bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) {
+        return err_nomem(e);
+    }
+    s->buffers = p;
+    return 0;
+}
+
+static void free_buffers(struct storage_uring *s)
+{
+    if (s->buffers && s->options.slots) {
+        s->options.slots->close(s);
+    } else if (s->buffers) {
+        munmap(s->buffers, s->options.queue_depth * s->slot_bytes);
+    }
+}
+
+static int allocate(struct storage_uring *s, struct err *e)
 {
     uint32_t depth = s->options.queue_depth, max_ops = s->options.max_ops;
     s->window = (2 * depth + 63) / 64 * 64;
     s->ios = calloc(depth, sizeof(*s->ios));
     s->ops = calloc(max_ops, sizeof(*s->ops));
     s->arrived_bits = calloc((size_t)max_ops * (s->window / 64), sizeof(uint64_t));
-    void *p = mmap(NULL, depth * s->slot_bytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    s->buffers = p == MAP_FAILED ? NULL : p;
-    return s->ios && s->ops && s->arrived_bits && s->buffers ? 0 : -ENOMEM;
+    return s->ios && s->ops && s->arrived_bits ? make_buffers(s, e) : err_nomem(e);
 }
 
 static void ops_init(struct storage_uring *s)
@@ -291,6 +332,9 @@ static void ops_init(struct storage_uring *s)
 static void register_buffers(struct storage_uring *s)
 {
     uint32_t depth = s->options.queue_depth;
+    if (s->options.slots) {
+        return;
+    }
     struct iovec *iovs = calloc(depth, sizeof(*iovs));
     for (uint32_t i = 0; iovs && i < depth; i++) {
         iovs[i] = (struct iovec){s->ios[i].buffer, s->slot_bytes};
@@ -339,10 +383,9 @@ int storage_uring_init(struct storage_uring *s, struct loop *loop, struct wall_d
     s->dir_fd = open(options->directory, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
     if (s->dir_fd < 0) {
         rc = err_set(e, -errno, "storage directory %s: %s", options->directory, strerror(errno));
-    } else if (!s->directory || allocate(s)) {
-        rc = err_nomem(e);
     } else {
-        rc = open_ring(s, e);
+        rc = s->directory ? allocate(s, e) : err_nomem(e);
+        rc = rc ? rc : open_ring(s, e);
     }
     if (rc) {
         storage_uring_done(s);
@@ -374,9 +417,7 @@ void storage_uring_done(struct storage_uring *s)
         wall_driver_remove(s->driver, &s->source);
         io_uring_queue_exit(&s->ring);
     }
-    if (s->buffers) {
-        munmap(s->buffers, s->options.queue_depth * s->slot_bytes);
-    }
+    free_buffers(s);
     if (s->dir_fd >= 0) {
         close(s->dir_fd);
     }

@@ -25,13 +25,16 @@
 #include "hw/wall_driver.h"
 #include "hw/work_pool.h"
 
+struct slot_mover_ops;
+
 struct storage_options {
-    const char *directory; /* must exist */
-    uint64_t block_bytes;  /* of every block; part_bytes of every op */
-    uint32_t queue_depth;  /* blocks in flight, > 0 */
-    uint32_t max_ops;      /* ops in flight before -EAGAIN, > 0 */
-    bool buffered;         /* do not try O_DIRECT */
-    bool sync;             /* a write is done when the device has it (fdatasync), not before */
+    const struct slot_mover_ops *slots; /* moves blocks; NULL: io_uring, as everything else */
+    const char *directory;              /* must exist */
+    uint64_t block_bytes;               /* of every block; part_bytes of every op */
+    uint32_t queue_depth;               /* blocks in flight, > 0 */
+    uint32_t max_ops;                   /* ops in flight before -EAGAIN, > 0 */
+    bool buffered;                      /* do not try O_DIRECT */
+    bool sync; /* a write is done when the device has it (fdatasync), not before */
 };
 
 struct storage_counters {
@@ -60,6 +63,7 @@ struct storage_uring {
     unsigned n_requests;            /* with the ring */
     uint64_t slot_bytes;
     uint8_t *buffers; /* [queue_depth][slot_bytes] */
+    void *slots;      /* of options.slots */
     struct storage_io *ios;
     struct storage_op *ops;
     uint64_t *arrived_bits; /* of the ops, window / 64 words each */
@@ -68,7 +72,7 @@ struct storage_uring {
 };
 
 /* All pointers outlive the storage but those in
- * options. 0, -ENOENT and such, -ENOSYS (no io_uring). */
+ * options. 0, -ENOENT and such, -ENODEV (no io_uring: not in the kernel, or refused). */
 int storage_uring_init(struct storage_uring *s, struct loop *loop, struct wall_driver *driver,
                        struct work_pool *pool, const struct memory_map *map,
                        const struct storage_options *options, struct err *e);

@@ -106,7 +106,7 @@ static void add_request(struct verbs_send *s, uint32_t i, uint64_t id)
     uint64_t left = p.len_bytes - s->next_byte;
     uint32_t len = left < most ? (uint32_t)left : most;
     uint64_t at = p.at_bytes + s->next_byte;
-    bool is_inline = len <= s->lane->inline_bytes;
+    bool is_inline = s->can_inline && len <= s->lane->inline_bytes;
     t->sges[i] = (struct ibv_sge){.addr = s->src_base + at, .length = len, .lkey = s->lkey};
     t->wrs[i] = (struct ibv_send_wr){
         .wr_id = id,
@@ -155,6 +155,16 @@ static uint32_t add_run(struct verbs_send *s, uint32_t n, uint32_t room)
     return n;
 }
 
+/* This turn's poller has looked already, and asked nobody to tell: without another turn the loop
+ * would sleep through what is posted now. */
+static void look_again(struct transport_verbs *t)
+{
+    t->last_completion_ns = wall_now_ns(); /* spin from here: it may complete soon */
+    if (!loop_armed(&t->post_timer)) {
+        loop_post(t->loop, &t->post_timer);
+    }
+}
+
 static int ring_doorbell(struct verbs_lane *lane, uint32_t n)
 {
     struct transport_verbs *t = lane->link->t;
@@ -169,7 +179,9 @@ static int ring_doorbell(struct verbs_lane *lane, uint32_t n)
     t->n_posted += n;
     t->n_requests += n;
     t->n_doorbells++;
-    return ibv_post_send(lane->qp, t->wrs, &bad);
+    int rc = ibv_post_send(lane->qp, t->wrs, &bad);
+    look_again(t);
+    return rc;
 }
 
 /* Parts of the ops in turn, until the queue pair is full or there is nothing left. */
@@ -200,7 +212,6 @@ static void post_fires(struct loop_timer *timer)
 {
     struct transport_verbs *t = container_of(timer, struct transport_verbs, post_timer);
     struct list *first;
-    t->last_completion_ns = wall_now_ns(); /* spin from here: it may complete soon */
     while ((first = list_first(&t->eager))) {
         list_remove(first);
         post_lane(container_of(first, struct verbs_lane, eager));
@@ -390,6 +401,7 @@ static void begin(struct verbs_send *s, struct verbs_link *k, struct dp_op *op, 
     s->op = op;
     s->src_base = (uintptr_t)src;
     s->lkey = d->mrs[own]->lkey;
+    s->can_inline = !verbs_region_memory(d, own)->on_gpu;
     s->dst_base = dst->base + op->dst.offset_bytes;
     s->rkey = dst->key;
     s->next_part = s->next_segment = 0;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define ASK_INLINE_BYTES 128u
+#define ACCESS           (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
 uint32_t verbs_region_index(uint32_t n_gpus, enum dp_tier tier, uint32_t gpu)
 {
@@ -88,19 +89,55 @@ static int open_named(struct verbs_device *d, const char *name, struct err *e)
     return 0;
 }
 
-static int register_memory(struct verbs_device *d, const struct node_memory *m)
+const struct memory_region *verbs_region_memory(const struct verbs_device *d, uint32_t index)
 {
+    return index == 0 ? &d->memory->dram : &d->memory->hbm[index - 1];
+}
+
+static struct ibv_mr *register_host(struct verbs_device *d, const struct memory_region *r,
+                                    struct err *e)
+{
+    struct ibv_mr *mr = ibv_reg_mr(d->pd, r->base, r->size_bytes, ACCESS);
+    if (!mr) {
+        err_set(e, -errno, "registration of memory (is the limit of locked memory too low?): %s",
+                strerror(errno));
+    }
+    return mr;
+}
+
+/* nvidia-peermem is the kernel module by which ibv_reg_mr() takes addresses of a GPU. */
+static struct ibv_mr *register_gpu(struct verbs_device *d, const struct memory_region *r,
+                                   struct err *e)
+{
+    const char *why = "the driver has none for this memory";
+    struct ibv_mr *mr = NULL;
+    if (r->dmabuf_fd >= 0) {
+        mr = ibv_reg_dmabuf_mr(d->pd, 0, r->size_bytes, (uintptr_t)r->base, r->dmabuf_fd, ACCESS);
+        why = mr ? NULL : strerror(errno);
+    }
+    mr = mr ? mr : ibv_reg_mr(d->pd, r->base, r->size_bytes, ACCESS);
+    if (!mr) {
+        err_set(e, -errno,
+                "cannot reach the GPU's memory, neither by dma-buf (%s) nor by nvidia-peermem"
+                " (ibv_reg_mr: %s; is the module loaded?)",
+                why, strerror(errno));
+    }
+    return mr;
+}
+
+static int register_memory(struct verbs_device *d, const struct node_memory *m, struct err *e)
+{
+    d->memory = m;
     d->n_regions = 1 + m->n_gpus;
     d->mrs = calloc(d->n_regions, sizeof(struct ibv_mr *));
     for (uint32_t i = 0; d->mrs && i < d->n_regions; i++) {
-        const struct memory_region *r = i == 0 ? &m->dram : &m->hbm[i - 1];
-        d->mrs[i] = ibv_reg_mr(d->pd, r->base, r->size_bytes,
-                               IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+        const struct memory_region *r = verbs_region_memory(d, i);
+        d->mrs[i] = r->on_gpu ? register_gpu(d, r, e) : register_host(d, r, e);
         if (!d->mrs[i]) {
-            return -errno;
+            return e->code;
         }
     }
-    return d->mrs ? 0 : -ENOMEM;
+    return d->mrs ? 0 : err_nomem(e);
 }
 
 static int set_non_blocking(int fd)
@@ -137,6 +174,7 @@ int verbs_device_open(struct verbs_device *d, const char *name, const struct nod
     if (rc) {
         return rc;
     }
+    struct err why = ERR_INIT;
     const char *what = "address (GID)";
     rc = pick_gid(d);
     if (rc == 0) {
@@ -144,12 +182,11 @@ int verbs_device_open(struct verbs_device *d, const char *name, const struct nod
         rc = make_queues(d, cq_entries);
     }
     if (rc == 0) {
-        what = "registration of memory (is the limit of locked memory too low?)";
-        rc = register_memory(d, memory);
+        rc = register_memory(d, memory, &why);
     }
     if (rc) {
-        err_set(e, rc, "RDMA device %s: %s: %s", ibv_get_device_name(d->context->device), what,
-                strerror(-rc));
+        err_set(&why, rc, "%s: %s", what, strerror(-rc));
+        err_set(e, rc, "RDMA device %s: %s", ibv_get_device_name(d->context->device), why.text);
         verbs_device_close(d);
     }
     return rc;

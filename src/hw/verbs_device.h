@@ -30,6 +30,7 @@ struct verbs_device {
     union ibv_gid gid;
     uint8_t gid_index;
     uint32_t n_regions; /* DRAM, then HBM of each GPU */
+    const struct node_memory *memory;
     struct ibv_mr **mrs;
 };
 
@@ -48,9 +49,13 @@ struct verbs_route {
 /* Index of a place's region, or UINT32_MAX. */
 uint32_t verbs_region_index(uint32_t n_gpus, enum dp_tier tier, uint32_t gpu);
 
+/* The memory of that index. */
+const struct memory_region *verbs_region_memory(const struct verbs_device *d, uint32_t index);
+
 /*
- * Opens the device of that name (NULL: the first with an active port) and registers the memory,
- * which pins it. cq_entries is cut to what the device has. Returns 0, -ENODEV, or another negative
+ * Opens the device of that name (NULL: the first with an active port) and registers the memory
+ * (which outlives it), which pins it: memory of a GPU by dma-buf, or else as nvidia-peermem lets the
+ * device do. cq_entries is cut to what the device has. Returns 0, -ENODEV, or another negative
  * errno with e set.
  */
 int verbs_device_open(struct verbs_device *d, const char *name, const struct node_memory *memory,

@@ -16,6 +16,7 @@ struct verbs_send {
     uint32_t next_part, next_segment; /* to be posted */
     uint64_t next_byte;               /* within the piece */
     uint32_t n_marks;                 /* posted, not completed */
+    bool can_inline;                  /* the processor can read the source */
     bool cancelled;
     bool failing; /* the link is down, it will be ended */
 };

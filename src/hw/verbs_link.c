@@ -109,9 +109,10 @@ void verbs_link_describe(const struct verbs_link *k, struct verbs_card *ret,
             (uint32_t)(hash_mix64((uint64_t)lane->qp->qp_num << 16 | lane->epoch) & 0xffffff);
     }
     for (uint32_t i = 0; i < d->n_regions; i++) {
-        regions[i] = (struct verbs_region){.base = (uintptr_t)d->mrs[i]->addr,
-                                           .size_bytes = d->mrs[i]->length,
-                                           .key = d->mrs[i]->rkey};
+        const struct memory_region *r =
+            verbs_region_memory(d, i); /* a dma-buf's mr has no address */
+        regions[i] = (struct verbs_region){
+            .base = (uintptr_t)r->base, .size_bytes = r->size_bytes, .key = d->mrs[i]->rkey};
     }
 }
 

@@ -117,6 +117,7 @@ struct scenario_hw {
     uint32_t service_level;   /* InfiniBand: picks the virtual lane of KV */
     uint32_t traffic_class;   /* RoCE: DSCP << 2 */
     char compute[16];         /* "cpu" or "cuda" */
+    char storage[16];         /* "uring" or "usrbio" */
     char storage_dir[256];    /* seen by all nodes; "" = a temporary directory of this machine */
     uint32_t heads;           /* query heads of the attention layer that is really computed */
     uint32_t check_every;     /* outputs compared with the reference: one in so many */

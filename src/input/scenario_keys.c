@@ -34,6 +34,7 @@ static const char *const hbm_promise_words[] = {"assignment", "admission", NULL}
 static const char *const decode_reuse_words[] = {"none", "hbm", "dram", NULL};
 static const char *const fidelity_words[] = {"auto", "layer", "packet", NULL};
 static const char *const transport_words[] = {"mem", "tcp", "verbs", NULL};
+static const char *const storage_words[] = {"uring", "usrbio", NULL};
 static const char *const compute_words[] = {"cpu", "cuda", NULL};
 static const char *const fetch_words[] = {"at_forward", "periodic", NULL};
 static const char *const qos_words[] = {"spec", "low_only", "none", NULL};
@@ -452,6 +453,14 @@ const struct scenario_key scenario_keys[] = {
      .fallback = "cpu",
      .source = "works everywhere",
      .doc = "what computes attention"},
+    {.path = "hw.storage",
+     .type = KEY_WORD,
+     .words = storage_words,
+     AT(hw.storage),
+     MACHINE,
+     .fallback = "uring",
+     .source = "works on every file system",
+     .doc = "how blocks get to files; usrbio: past the kernel, on 3FS"},
     {STRING("hw.storage_dir", hw.storage_dir), MACHINE, .fallback = "", .source = "convention",
      .doc = "directory all nodes see, for KV blocks; empty = a temporary one of this machine"},
     {U32("hw.heads", hw.heads, UNIT_NONE), MACHINE, .fallback = "2", FROM(1, 1024),

@@ -151,6 +151,7 @@ static int configure(struct real_run *r, struct err *err)
     snprintf(c->rdma_device, sizeof(c->rdma_device), "%s", hw->rdma_device);
     c->service_level = hw->service_level;
     c->traffic_class = hw->traffic_class;
+    snprintf(c->storage, sizeof(c->storage), "%s", hw->storage);
     snprintf(c->storage_dir, sizeof(c->storage_dir), "%s", r->directory);
     /* A session has one request at a time, so a node never has more than there are sessions. */
     c->n_spans = r->workload->n_sessions;

@@ -30,7 +30,7 @@ struct real_run_options {
 /*
  * Checks that sc (which must outlive it) can be run for real, builds the workload, opens the hub
  * and starts agents. 0 and *ret (real_run_free()); -EINVAL, err naming the key, for what a real run
- * cannot do; -ENOTSUP in a build without ZeroMQ or io_uring; another negative errno when the
+ * cannot do; -ENODEV in a build without ZeroMQ or io_uring; another negative errno when the
  * machine fails.
  */
 int real_run_new(const struct scenario *sc, const struct real_run_options *options,
@@ -39,7 +39,7 @@ void real_run_free(struct real_run *r); /* no agent and no file of the run is le
 
 const struct workload *real_run_workload(const struct real_run *r);
 
-/* Once. 0 and *ret (result_done()), -ECANCELED when interrupted, another negative errno with err naming what went
+/* Once. 0 and *ret (result_done()), -ECANCELED when interrupted, -ENODEV when a node lacks hardware, another negative errno with err naming what went
  * wrong and where: no result is ever given for a run in which a check has failed. */
 int real_run_go(struct real_run *r, struct result *ret, struct err *err);
 

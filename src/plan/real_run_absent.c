@@ -11,7 +11,7 @@ int real_run_new(const struct scenario *sc, const struct real_run_options *optio
     (void)sc;
     (void)options;
     (void)ret;
-    return err_set(err, -ENOTSUP,
+    return err_set(err, -ENODEV,
                    "this program was built without libzmq or liburing: no runs on real machines");
 }
 
@@ -30,5 +30,5 @@ int real_run_go(struct real_run *r, struct result *ret, struct err *err)
 {
     (void)r;
     (void)ret;
-    return err_set(err, -ENOTSUP, "not built");
+    return err_set(err, -ENODEV, "not built");
 }

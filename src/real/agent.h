@@ -29,7 +29,8 @@ struct agent_options {
     uint64_t join_timeout_ns; /* without a word from the hub */
 };
 
-/* Returns 0 when it has reported, or a negative errno with err saying why it ended. */
+/* Returns 0 when it has reported, or a negative errno with err saying why it ended; -ENODEV when
+ * hardware is missing here. */
 int agent_run(const struct agent_options *options, struct err *err);
 
 #endif

@@ -49,7 +49,8 @@ struct hub_options {
 /* 0 and *ret (hub_free()), or negative errno with err. */
 int hub_new(const struct hub_options *options, struct hub **ret, struct err *err);
 
-/* Once. 0, -ECANCELED when interrupted, or a negative errno with err naming what ended the run. */
+/* Once. 0, -ECANCELED when interrupted, -ENODEV when a node lacks hardware that the run needs, or
+ * another negative errno; with err naming what ended the run. */
 int hub_run(struct hub *h, struct err *err);
 
 /* Ends agents that still run, by their pids. */

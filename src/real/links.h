@@ -49,8 +49,8 @@ struct links {
     struct mover *mover; /* what the data path submits to */
 };
 
-/* By config->transport. 0, -EINVAL (no such transport), -ENOTSUP (not in this program), -ENODEV (no
- * device) or another negative errno, with err. */
+/* By config->transport. 0, -EINVAL (no such transport), -ENODEV (no device, or not in this program)
+ * or another negative errno, with err. */
 int links_open(struct links *l, const struct links_parts *p, struct err *err);
 void links_close(struct links *l); /* nothing in flight */
 

@@ -9,7 +9,7 @@ static int absent_open(struct links *l, const struct links_parts *p, struct err 
     (void)l;
     (void)p;
     err_field(err, "hw.transport");
-    return err_set(err, -ENOTSUP,
+    return err_set(err, -ENODEV,
                    "found verbs, but this dualpath-node was built without libibverbs");
 }
 

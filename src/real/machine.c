@@ -69,7 +69,9 @@ static int init_links(struct machine *m, const char *host, struct err *err)
 
 static int init_storage(struct machine *m, struct err *err)
 {
-    const struct storage_options o = {.directory = m->config->storage_dir,
+    bool usrbio = strcmp(m->config->storage, "usrbio") == 0;
+    const struct storage_options o = {.slots = usrbio ? &storage_usrbio : NULL,
+                                      .directory = m->config->storage_dir,
                                       .block_bytes = kv_full_block_bytes(&m->config->cluster.kv),
                                       .queue_depth = m->config->storage_depth,
                                       .max_ops = 4 * m->config->storage_depth};

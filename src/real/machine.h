@@ -13,6 +13,7 @@
 #include "hw/hw_dp.h"
 #include "hw/memory.h"
 #include "hw/storage_uring.h"
+#include "hw/storage_usrbio.h"
 #include "hw/wall_driver.h"
 #include "hw/work_pool.h"
 #include "real/agent_report.h"

@@ -126,6 +126,7 @@ static const struct flat_field fields[] = {
     U32(storage_depth),
     U32(compute_threads),
     U64(peer_timeout_ns),
+    TEXT(storage),
     TEXT(storage_dir),
     TEXT(tcp_secret),
     TEXT(transport),

@@ -23,6 +23,7 @@ struct run_config {
     uint32_t storage_depth;              /* blocks in flight */
     uint32_t compute_threads;            /* per node, beside two for copies and checksums */
     uint64_t peer_timeout_ns;            /* so long a silent peer of the data path is borne */
+    char storage[16];                    /* "uring" or "usrbio" */
     char storage_dir[512];               /* the same directory on all nodes */
     char tcp_secret[CURVE_SECRET_CHARS]; /* of the data path */
     char transport[16];                  /* "mem", "tcp" or "verbs" */

@@ -4,12 +4,15 @@
  * told, and the kernels are src/hw/kernels/attention.cu on one lane of one warp. Enough to run all
  * of compute_cuda.c and its copies on any machine. FAKE_CUDA=stub: the tool kit's stub library;
  * FAKE_CUDA=none: no device.
+ * FAKE_CUDA_DMABUF: see has_dmabuf().
  */
+#define _GNU_SOURCE
 #include <cudaTypedefs.h>
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #define ATTENTION_LANES 1
@@ -38,6 +41,14 @@ static const char *mode(void)
 {
     const char *m = getenv("FAKE_CUDA");
     return m ? m : "";
+}
+
+/* FAKE_CUDA_DMABUF: refused (offered, but it fails) or absent (not offered). Else a file that is
+ * empty: it only has to be one. */
+static int has_dmabuf(void)
+{
+    const char *m = getenv("FAKE_CUDA_DMABUF");
+    return !m || strcmp(m, "absent") != 0;
 }
 
 static CUresult CUDAAPI get_error_name(CUresult rc, const char **name)
@@ -80,7 +91,9 @@ static CUresult CUDAAPI device_name(char *name, int size, CUdevice device)
 static CUresult CUDAAPI device_attribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
     (void)device;
-    *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9 : 0;
+    *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9
+             : attribute == CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED      ? has_dmabuf()
+                                                                       : 0;
     return CUDA_SUCCESS;
 }
 
@@ -193,6 +206,30 @@ static CUresult CUDAAPI copy_2d(const CUDA_MEMCPY2D *c, CUstream stream)
                (const char *)c->srcHost + y * c->srcPitch, c->WidthInBytes);
     }
     return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI pointer_set(const void *value, CUpointer_attribute attribute, CUdeviceptr p)
+{
+    NEED_CONTEXT();
+    return p && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && *(const unsigned int *)value == 1
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult CUDAAPI range_handle(void *handle, CUdeviceptr p, size_t bytes,
+                                     CUmemRangeHandleType type, unsigned long long flags)
+{
+    NEED_CONTEXT();
+    const char *m = getenv("FAKE_CUDA_DMABUF");
+    if (p % 4096 || bytes % 4096 || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (m && strcmp(m, "refused") == 0) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    int fd = memfd_create("dmabuf", MFD_CLOEXEC);
+    memcpy(handle, &fd, sizeof(fd));
+    return fd < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 /* Streams, events, kernels */
@@ -337,6 +374,8 @@ static const struct entry entries[] = {
     ENTRY("cuEventElapsedTime", event_ms),
     ENTRY("cuEventDestroy", event_destroy),
     ENTRY("cuLaunchKernel", launch),
+    ENTRY("cuPointerSetAttribute", pointer_set),
+    ENTRY("cuMemGetHandleForAddressRange", range_handle),
 };
 
 CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **ret, int version, cuuint64_t flags,

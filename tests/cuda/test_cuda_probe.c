@@ -6,12 +6,14 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "hw/compute_cuda.h"
 #include "hw/cuda_probe.h"
+#include "hw/gpu_memory.h"
 
 static const char *kind = "";
 
@@ -48,12 +50,14 @@ START_TEST(test_refused)
     double ns;
     const char *why =
         strcmp(kind, "stub") == 0 ? "CUDA_ERROR_STUB_LIBRARY" : "the driver finds none";
-    struct err e[4] = {ERR_INIT, ERR_INIT, ERR_INIT, ERR_INIT};
+    struct err e[5] = {ERR_INIT, ERR_INIT, ERR_INIT, ERR_INIT, ERR_INIT};
     ck_assert_int_eq(cuda_probe_device(0, &d, &e[0]), -ENODEV);
     ck_assert_int_eq(cuda_probe_copy_ns(0, 64, 1, true, &ns, &e[1]), -ENODEV);
     ck_assert_int_eq(cuda_probe_gemm_ns(0, 1, 1, 1, 1, &ns, &e[2]), -ENODEV);
     ck_assert_int_eq(new_compute(8, &e[3]), -ENODEV);
-    for (int i = 0; i < 4; i++) {
+    struct gpu_memory *m;
+    ck_assert_int_eq(gpu_memory_new(0, 4096, &m, &e[4]), -ENODEV);
+    for (int i = 0; i < 5; i++) {
         ck_assert_msg(strstr(e[i].text, why) != NULL, "%s", e[i].text);
     }
 }
@@ -110,6 +114,33 @@ START_TEST(test_rows_too_long)
 }
 END_TEST
 
+/* Of the fake driver, FAKE_CUDA_DMABUF says how it goes; a real one may have dma-bufs or not. */
+START_TEST(test_gpu_memory)
+{
+    static const char *const modes[] = {"offered", "refused", "absent"};
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        struct err e = ERR_INIT;
+        struct gpu_memory *m = NULL;
+        setenv("FAKE_CUDA_DMABUF", modes[i], 1);
+        ck_assert_msg(gpu_memory_new(0, 100000, &m, &e) == 0, "%s", e.text);
+        const struct memory_region *r = gpu_memory_region(m);
+        ck_assert(r->on_gpu);
+        ck_assert_uint_eq((uintptr_t)r->base % 4096, 0);
+        ck_assert_uint_eq(r->size_bytes, 100000);
+        if (strcmp(kind, "fake") == 0) {
+            ck_assert_int_eq(r->dmabuf_fd >= 0, i == 0);
+        }
+        int fd = r->dmabuf_fd;
+        gpu_memory_free(m);
+        ck_assert(fd < 0 || fcntl(fd, F_GETFD) < 0); /* closed */
+    }
+    struct err e = ERR_INIT;
+    struct gpu_memory *m = NULL;
+    ck_assert_int_eq(gpu_memory_new(1000, 4096, &m, &e), -ENODEV);
+    ck_assert_int_eq(gpu_memory_new(0, 0, &m, &(struct err){0}), -EINVAL);
+}
+END_TEST
+
 static TCase *cases(void)
 {
     TCase *t = tcase_create("all");
@@ -121,6 +152,7 @@ static TCase *cases(void)
     tcase_add_test(t, test_device);
     tcase_add_test(t, test_copies);
     tcase_add_test(t, test_rows_too_long);
+    tcase_add_test(t, test_gpu_memory);
     if (strcmp(kind, "fake") != 0) {
         tcase_add_test(t, test_gemm);
     }

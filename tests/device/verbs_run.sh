@@ -58,8 +58,10 @@ run() { # name transport sessions turns options...
 }
 
 [ -n "$(ls /sys/class/infiniband 2>/dev/null)" ] || {
-    "$dualpath" run "$scenario" --backend real --set hw.transport=verbs >"$dir/none.out" 2>"$dir/none.err" &&
-        fail "a run over verbs without a device"
+    "$dualpath" run "$scenario" --backend real --set hw.transport=verbs >"$dir/none.out" 2>"$dir/none.err"
+    status=$?
+    [ $status = 77 ] || fail "a run over verbs without a device: exit status $status, expected 77"
+    [ ! -s "$dir/none.out" ] || fail "a result of a run that had no device"
     grep -q "node [0-9]*: no RDMA device with an active port" "$dir/none.err" || fail "the cause is not told"
     echo "no RDMA device"
     exit 77

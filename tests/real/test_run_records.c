@@ -57,6 +57,7 @@ static struct run_config odd_config(void)
     c.seed = 0xfedcba9876543210;
     c.heads = 67;
     c.peer_timeout_ns = 71;
+    memset(c.storage, 'c', sizeof(c.storage) - 1);
     memset(c.storage_dir, 'd', sizeof(c.storage_dir) - 1);
     memset(c.tcp_secret, 'e', sizeof(c.tcp_secret) - 1);
     memset(c.transport, 'f', sizeof(c.transport) - 1);
@@ -94,6 +95,7 @@ START_TEST(config_has_every_member)
     c.timing.card.source[sizeof(c.timing.card.source) - 1] = '\0';
     c.timing.gpu.name[sizeof(c.timing.gpu.name) - 1] = '\0';
     c.timing.gpu.source[sizeof(c.timing.gpu.source) - 1] = '\0';
+    c.storage[sizeof(c.storage) - 1] = '\0';
     c.storage_dir[sizeof(c.storage_dir) - 1] = '\0';
     c.tcp_secret[sizeof(c.tcp_secret) - 1] = '\0';
     c.transport[sizeof(c.transport) - 1] = '\0';

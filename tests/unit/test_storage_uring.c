@@ -21,11 +21,19 @@
 #include "hw/hw_dp.h"
 #include "hw/storage_format.h"
 #include "hw/storage_uring.h"
+#include "hw/storage_usrbio.h"
 #include "hw/transport_mem.h"
 
 #define DRAM_BYTES ((uint64_t)64 << 20)
 #define ODD_BYTES  5000u  /* bounced */
 #define EVEN_BYTES 16384u /* can be moved in place */
+
+/* The same tests run over USRBIO: tests/usrbio. */
+#ifdef WITH_USRBIO
+static const struct slot_mover_ops *const slots = &storage_usrbio;
+#else
+static const struct slot_mover_ops *const slots = NULL;
+#endif
 
 static struct wall_driver driver;
 static struct loop loop;
@@ -51,7 +59,8 @@ static void open_world(uint64_t block_bytes, uint32_t depth, bool buffered, bool
     ck_assert_int_eq(work_pool_init(&pool, &loop, &driver, 2, &e), 0);
     ck_assert_int_eq(node_memory_init(&memory, 0, DRAM_BYTES, 1, DRAM_BYTES, &e), 0);
     ck_assert_int_eq(transport_mem_init(&transport, &loop, &pool, &map, 4, &e), 0);
-    struct storage_options o = {.directory = directory,
+    struct storage_options o = {.slots = slots,
+                                .directory = directory,
                                 .block_bytes = block_bytes,
                                 .queue_depth = depth,
                                 .max_ops = 4,
@@ -203,7 +212,7 @@ static void back_and_forth(uint64_t block_bytes, bool buffered, bool sync)
         memcmp(dram(0, block_bytes), dram(at + 39 * block_bytes, block_bytes), block_bytes), 0);
     ck_assert_uint_eq(storage.counters.blocks_written, 43);
     ck_assert_uint_eq(storage.counters.blocks_read, 41);
-    ck_assert_uint_eq(storage.counters.in_place, block_bytes % 4096 == 0 ? 84 : 0);
+    ck_assert_uint_eq(storage.counters.in_place, !slots && block_bytes % 4096 == 0 ? 84 : 0);
     ck_assert_uint_eq(hw.dp.accounts[DP_CLASS_READ].bytes_out, 41 * block_bytes);
     struct stat st;
     char path[320];
@@ -439,6 +448,15 @@ START_TEST(what_cannot_be_is_refused)
         .directory = "no/such/directory", .block_bytes = 1, .queue_depth = 1, .max_ops = 1};
     ck_assert_int_eq(storage_uring_init(&none, &loop, &driver, &pool, &map, &o, &e), -ENOENT);
     ck_assert_ptr_nonnull(strstr(e.text, "no/such/directory"));
+    if (slots) {
+        e = ERR_INIT;
+        o.slots = slots;
+        o.directory = directory;
+        setenv("FAKE_USRBIO", "none", 1);
+        ck_assert_int_eq(storage_uring_init(&none, &loop, &driver, &pool, &map, &o, &e), -ENODEV);
+        ck_assert_ptr_nonnull(strstr(e.text, "is not on a mounted 3FS"));
+        unsetenv("FAKE_USRBIO");
+    }
     close_world();
 }
 END_TEST
