@@ -98,23 +98,34 @@ static void scale_to_line(const struct setup *c, double pd, double *x, double *y
     *y /= most;
 }
 
-/* What all NICs together reach on that line, with the one side full or the other. */
-static void ends_of_line(const struct setup *c, const struct point *at, double *ret_least,
-                         double *ret_most)
+/* The largest load of a resource other than the storage NICs. */
+static double largest_beyond(const struct setup *c, double pd, double x, double y)
 {
-    double pd = (double)at->p / at->d, ends[2];
-    for (unsigned side = 0; side < 2; side++) {
-        double low = 0, high = 1;
-        for (unsigned i = 0; i < 60; i++) {
-            double mid = (low + high) / 2, forms[RESULT_N_RESOURCES];
-            closed_forms(c, pd, side ? mid : 1, side ? 1 : mid, forms);
-            forms[side ? RESULT_DE_SNIC : RESULT_PE_SNIC] = 0; /* full by choice */
-            *(largest(forms) < 1 ? &low : &high) = mid;
+    double forms[RESULT_N_RESOURCES];
+    closed_forms(c, pd, x, y, forms);
+    forms[RESULT_PE_SNIC] = forms[RESULT_DE_SNIC] = 0;
+    return largest(forms);
+}
+
+/* What all NICs together can reach with a resource full, whichever give way: least and most. */
+static void range_when_full(const struct setup *c, const struct point *at, double *ret_least,
+                            double *ret_most)
+{
+    double pd = (double)at->p / at->d;
+    *ret_least = 1;
+    *ret_most = 0;
+    for (unsigned k = 0; k <= 1000; k++) {
+        double x = k / 1000.0, low = 0, high = 1;
+        if (largest_beyond(c, pd, x, 0) > 1 || largest_beyond(c, pd, x, 1) < 1) {
+            continue;
         }
-        ends[side] = together(at, side ? low : 1, side ? 1 : low);
+        for (unsigned i = 0; i < 50; i++) {
+            double mid = (low + high) / 2;
+            *(largest_beyond(c, pd, x, mid) < 1 ? &low : &high) = mid;
+        }
+        *ret_least = fmin(*ret_least, together(at, x, low));
+        *ret_most = fmax(*ret_most, together(at, x, low));
     }
-    *ret_least = fmin(ends[0], ends[1]);
-    *ret_most = fmax(ends[0], ends[1]);
 }
 
 /* storage: a setting more. */
@@ -162,7 +173,7 @@ static void check_outside(const struct setup *c, const struct point *at, const d
                           double found)
 {
     double least, most;
-    ends_of_line(c, at, &least, &most);
+    range_when_full(c, at, &least, &most);
     ck_assert_double_lt(wanted[0], 1);
     ck_assert_double_eq_tol(found / wanted[1], 1, 0.02);
     ck_assert_double_ge(found, 0.98 * least);
