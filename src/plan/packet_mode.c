@@ -56,6 +56,9 @@ int packet_mode_build(struct simulation *s, struct err *err)
 {
     const struct sim_isolation_config *qos = &s->dp.config.isolation;
     struct packet_dp_config config = packet_dp_paper_config(qos->port, qos->egress);
+    if (qos->port == VLARB_NONE || qos->egress == VLARB_NONE) {
+        config.kv_queue_pairs = qos->kv_queue_pairs;
+    }
     packet_bursts_init(&s->bursts, &s->packets, PACKET_BURSTS_PERIOD_NS);
     return packet_dp_init(&s->packets, &s->dp, &config, err);
 }

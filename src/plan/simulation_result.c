@@ -123,6 +123,26 @@ static double stretch_of(const struct sim_collectives *c)
     return c->alone_ns > 0 ? c->stretched_ns / c->alone_ns : 1;
 }
 
+static double late_frac(const struct sim_collectives *c, double busy_ns)
+{
+    return c->late_ns > 0 ? c->late_ns / (busy_ns - c->late_ns) : 0;
+}
+
+static void add_stretch(const struct sim_compute *c, struct result *ret)
+{
+    double forwards_ns = 0, steps_ns = 0;
+    for (uint32_t i = 0; i < c->config.prefill_groups; i++) {
+        forwards_ns += c->forwards[i].busy_ns;
+    }
+    for (uint32_t i = 0; i < c->config.decode_groups; i++) {
+        steps_ns += c->decodes[i].busy_ns;
+    }
+    ret->prefill_stretch = stretch_of(&c->prefill_collectives);
+    ret->decode_stretch = stretch_of(&c->decode_collectives);
+    ret->forward_late_frac = late_frac(&c->prefill_collectives, forwards_ns);
+    ret->step_late_frac = late_frac(&c->decode_collectives, steps_ns);
+}
+
 void simulation_result(struct simulation *s, struct result *ret)
 {
     struct workload_info info;
@@ -135,6 +155,5 @@ void simulation_result(struct simulation *s, struct result *ret)
     if (s->dp.tier) {
         add_dram_cache(s, &ret->dram_cache);
     }
-    ret->prefill_stretch = stretch_of(&s->compute.prefill_collectives);
-    ret->decode_stretch = stretch_of(&s->compute.decode_collectives);
+    add_stretch(&s->compute, ret);
 }

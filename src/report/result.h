@@ -88,6 +88,7 @@ struct result {
     double working_set_bytes, working_set_model_bytes;
     /* Mean factor by which KV traffic lengthened dispatch and combine; 1 where there is none. */
     double prefill_stretch, decode_stretch;
+    double forward_late_frac, step_late_frac; /* by which forwards and steps took longer for that */
     enum result_resource bottleneck;
     double bottleneck_frac;
     bool slo_met;

@@ -74,9 +74,10 @@ static void add_use(json_t *o, const struct result *r)
                                   integer(r->storage_read_bytes), "storage_written",
                                   integer(r->storage_written_bytes), "pe_path",
                                   integer(r->pe_path_bytes), "de_path", integer(r->de_path_bytes)));
-    json_object_set_new(
-        o, "inference_stretch",
-        json_pack("{s:f, s:f}", "prefill", r->prefill_stretch, "decode", r->decode_stretch));
+    json_object_set_new(o, "inference_stretch",
+                        json_pack("{s:f, s:f, s:f, s:f}", "prefill", r->prefill_stretch, "decode",
+                                  r->decode_stretch, "forward_late_frac", r->forward_late_frac,
+                                  "step_late_frac", r->step_late_frac));
     json_object_set_new(o, "bottleneck",
                         json_pack("{s:s, s:f}", "resource", result_resource_name(r->bottleneck),
                                   "utilization_frac", r->bottleneck_frac));

@@ -47,8 +47,9 @@ static void write_use(const struct result *r, FILE *out)
     if (r->prefill_stretch > 1 || r->decode_stretch > 1) {
         fprintf(out,
                 "  KV traffic stretched the collectives of forwards by %.2f %%, of decode steps by "
-                "%.2f %%\n",
-                100 * (r->prefill_stretch - 1), 100 * (r->decode_stretch - 1));
+                "%.2f %%;\n  forwards took %.2f %% longer for it, decode steps %.2f %%\n",
+                100 * (r->prefill_stretch - 1), 100 * (r->decode_stretch - 1),
+                100 * r->forward_late_frac, 100 * r->step_late_frac);
     }
 }
 

@@ -62,9 +62,15 @@ double isolation_taken(const struct isolation *i, const struct net_resource *lin
         used_Bps[s->local] += f->rate_Bps;
         n[s->local]++;
     }
-    double port = isolation_share(i, port_mode, n[0], queue_pairs);
-    double local =
-        i->local_on_pcie ? PCIE_SHARE : isolation_share(i, i->config.local, n[1], queue_pairs);
-    return fmin(fmin(port, used_Bps[0] / link_Bps) + fmin(local, used_Bps[1] / link_Bps),
-                MOST_TAKEN);
+    double port_frac = used_Bps[0] / link_Bps, local_frac = used_Bps[1] / link_Bps;
+    if (i->config.local == port_mode && !i->local_on_pcie) {
+        double one = isolation_share(i, port_mode, n[0] + n[1], queue_pairs);
+        return fmin(fmin(one, port_frac + local_frac), MOST_TAKEN);
+    }
+    double others = queue_pairs + n[0] * i->config.kv_queue_pairs;
+    double w_local =
+        i->local_on_pcie ? PCIE_SHARE : isolation_share(i, i->config.local, n[1], others);
+    double local = fmin(w_local, local_frac);
+    double port = (1 - local) * isolation_share(i, port_mode, n[0], queue_pairs);
+    return fmin(local + fmin(port, port_frac), MOST_TAKEN);
 }

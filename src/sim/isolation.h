@@ -9,14 +9,18 @@
  * leave, C - rho, whatever w is, but never less than w C. All GPUs of a group meet in every
  * collective, so the slowest link sets its time:
  *
- *     stretch = max over links of 1 / (1 - min(w_port, u_port) - min(w_local, u_local))
+ *     stretch = max over links of 1 / (1 - min(w, u))
  *
- * with u what KV transfers use of the link now. w by mode:
+ * with u what KV transfers use of the link now. Its mean over the time for which a stage or an epoch
+ * lasts is what the collectives of that time meet. w by mode:
  *     spec      the floor that the paper's tables leave VL2 beside one busy lane, 1/960
  *     low_only  the share of the Low table alone, 1/4
  *     none      a queue pair is like another: n q / (n q + p), n transfers of q pairs each on
  *               the link against p pairs of inference
- * Copies by cudaMemcpyAsync meet the NIC at the GPU's PCIe port, which knows no classes: w = 1/2.
+ * Loopback in another mode than the port's first takes its share of all the rest, what passes the
+ * port then its share of what is left: min(w_local, u_local) + min((1 - that) w_port, u_port).
+ * Copies by cudaMemcpyAsync meet the NIC at the GPU's PCIe port, which knows no classes: w_local =
+ * 1/2.
  */
 #ifndef DUALPATH_SIM_ISOLATION_H
 #define DUALPATH_SIM_ISOLATION_H
@@ -46,7 +50,7 @@ int isolation_init(struct isolation *i, const struct sim_isolation_config *confi
 double isolation_share(const struct isolation *i, enum vlarb_mode mode, uint32_t n_transfers,
                        double queue_pairs);
 
-/* The part of a link that KV transfers now take from a burst: the sum of the two minima. */
+/* The part of a link that KV transfers now take from a burst. */
 double isolation_taken(const struct isolation *i, const struct net_resource *link,
                        enum vlarb_mode port_mode, double link_Bps, double queue_pairs);
 

@@ -3,6 +3,13 @@
 
 #include <assert.h>
 
+static void tell_changed(const struct net_stream *s)
+{
+    if (s->net->changed) {
+        s->net->changed(s->net, s);
+    }
+}
+
 static void need_solve(struct net *n)
 {
     if (!loop_armed(&n->solve_timer)) {
@@ -50,12 +57,16 @@ static void rate_before_change(struct maxmin_flow *flow, void *arg)
     catch_up(s);
     flow->rate_Bps = rate;
     arm(s);
+    tell_changed(s);
 }
 
 static void solve(struct loop_timer *t)
 {
     struct net *n = container_of(t, struct net, solve_timer);
     maxmin_solve(&n->maxmin, rate_before_change, NULL);
+    if (n->solved) {
+        n->solved(n);
+    }
 }
 
 void net_init(struct net *n, struct loop *loop)
@@ -90,6 +101,7 @@ static void run(struct net_stream *s)
     }
     s->running = true;
     s->sent_at_ns = loop_now_ns(s->net->loop);
+    tell_changed(s);
     maxmin_add(&s->net->maxmin, &s->maxmin, on, s->n_path);
     need_solve(s->net);
 }
@@ -98,6 +110,7 @@ static void pause_stream(struct net_stream *s)
 {
     s->running = false;
     loop_disarm(s->net->loop, &s->timer);
+    tell_changed(s);
     maxmin_remove(&s->net->maxmin, &s->maxmin);
     need_solve(s->net);
 }

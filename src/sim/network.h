@@ -15,10 +15,16 @@
 #include "base/loop.h"
 #include "sim/maxmin.h"
 
+struct net_stream;
+
 struct net {
     struct loop *loop;
     struct maxmin maxmin;
     struct loop_timer solve_timer;
+    /* NULL, or told of every stream that begins, pauses or gets another rate, and when all rates of the
+     * instant are known. */
+    void (*changed)(struct net *n, const struct net_stream *s);
+    void (*solved)(struct net *n);
 };
 
 struct packet_station;

@@ -55,6 +55,7 @@ static void open_flow(struct packet_burst_group *g, uint32_t i, uint32_t k)
                               .mark_bytes = g->burst_bytes,
                               .part_bytes = g->burst_bytes,
                               .segment_bytes = g->burst_bytes,
+                              .queue_pairs = g->queue_pairs / g->peers,
                               .reached = flow_reached,
                               .ended = flow_ended,
                               .owner = g};
@@ -73,6 +74,7 @@ static void begin(struct packet_burst_group *g)
     count_due(g);
     g->began_ns = loop_now_ns(loop_of(g));
     g->peers = g->next_peers;
+    g->queue_pairs = g->next_queue_pairs;
     g->burst_bytes = (uint64_t)(g->due_bytes / g->peers);
     g->due_bytes -= (double)(g->burst_bytes * g->peers);
     if (g->burst_bytes == 0) {
@@ -95,10 +97,17 @@ static void timer_fired(struct loop_timer *t)
 static void links_load(void *self, const struct sim_gpus *gpus, double each_Bps)
 {
     double peers = fmin(fmax(round(gpus->queue_pairs), 1), gpus->n - 1);
-    packet_bursts_load(self, gpus->first, gpus->n, (uint32_t)peers, each_Bps);
+    packet_bursts_load(self, gpus->first, gpus->n, (uint32_t)peers, gpus->queue_pairs, each_Bps);
 }
 
-static double links_stretch(void *self, const struct sim_gpus *gpus)
+static double links_expected(void *self, const struct sim_gpus *gpus)
+{
+    (void)self;
+    (void)gpus;
+    return 1;
+}
+
+static double links_met(void *self, const struct sim_gpus *gpus)
 {
     return packet_bursts_stretch(self, gpus->first);
 }
@@ -106,7 +115,8 @@ static double links_stretch(void *self, const struct sim_gpus *gpus)
 void packet_bursts_init(struct packet_bursts *b, struct packet_dp *pd, uint64_t period_ns)
 {
     *b = (struct packet_bursts){.pd = pd, .period_ns = period_ns};
-    b->links = (struct sim_links){.self = b, .stretch = links_stretch, .load = links_load};
+    b->links = (struct sim_links){
+        .self = b, .expected = links_expected, .met = links_met, .load = links_load};
     list_init(&b->groups);
 }
 
@@ -146,13 +156,14 @@ static struct packet_burst_group *add_group(struct packet_bursts *b, uint32_t fi
 }
 
 void packet_bursts_load(struct packet_bursts *b, uint32_t first, uint32_t n, uint32_t peers,
-                        double each_Bps)
+                        double queue_pairs, double each_Bps)
 {
-    assert(n > 1 && peers > 0 && peers < n);
+    assert(n > 1 && queue_pairs > 0 && peers > 0 && peers < n);
     struct packet_burst_group *g = packet_bursts_group(b, first);
     g = g ? g : add_group(b, first, n);
     assert(g->n == n);
     g->next_peers = peers;
+    g->next_queue_pairs = queue_pairs;
     count_due(g);
     if (g->each_Bps == 0 && g->n_open == 0) {
         g->began_ns = g->due_at_ns;

@@ -24,8 +24,9 @@ struct packet_burst_group {
     struct packet_bursts *owner;
     uint32_t first, n;
     uint32_t peers, next_peers; /* of the burst on its way, or the last one; of the next */
-    double each_Bps;            /* of each GPU, in each direction; 0: no load */
-    struct packet_flow *flows;  /* n * (n - 1) */
+    double queue_pairs, next_queue_pairs; /* of a GPU, over all peers */
+    double each_Bps;                      /* of each GPU, in each direction; 0: no load */
+    struct packet_flow *flows;            /* n * (n - 1) */
     uint32_t n_open;
     double due_bytes; /* of each GPU, not sent yet, as of due_at_ns */
     uint64_t due_at_ns;
@@ -51,12 +52,12 @@ void packet_bursts_done(struct packet_bursts *b);
 
 /*
  * From now on each of the n GPUs from first on sends each_Bps on average, in equal parts to its
- * peers (1 <= peers < n, GPUs that exist). 0: no more bursts after the one on its way; what is due
+ * peers (1 <= peers < n, GPUs that exist), over so many queue pairs in all. 0: no more bursts after the one on its way; what is due
  * goes with the next load's first one. Aborts when out of memory. As sim_links.load: a peer per queue
- * pair on each NIC.
+ * pair, as far as there are peers.
  */
 void packet_bursts_load(struct packet_bursts *b, uint32_t first, uint32_t n, uint32_t peers,
-                        double each_Bps);
+                        double queue_pairs, double each_Bps);
 
 /* How much longer the group's bursts since the last call took than on idle links; without one the
  * same as then, at first 1. */

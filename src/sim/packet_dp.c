@@ -62,6 +62,7 @@ static struct packet_copy *new_copy(struct packet_dp *pd, struct dp_op *op, uint
         .mark_bytes = op->progress ? op->notify_at * op->part_bytes : total,
         .part_bytes = op->part_bytes,
         .segment_bytes = op->segment_bytes,
+        .queue_pairs = pd->config.kv_queue_pairs,
         .reached = copy_reached,
         .ended = copy_ended,
     };
@@ -122,7 +123,8 @@ struct packet_dp_config packet_dp_paper_config(enum vlarb_mode port, enum vlarb_
     struct packet_dp_config c = {.port = tables,
                                  .egress = tables,
                                  .kv_lane = PAPER_KV_LANE,
-                                 .inference_lane = PAPER_INFERENCE_LANE};
+                                 .inference_lane = PAPER_INFERENCE_LANE,
+                                 .kv_queue_pairs = 1};
     c.port.mode = port;
     c.egress.mode = egress;
     return c;

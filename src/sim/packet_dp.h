@@ -9,7 +9,8 @@
  *
  * cnic_Bps is the goodput of full packets, so a packet of b payload bytes takes
  *     (b + IB_PACKET_OVERHEAD_BYTES) / (cnic_Bps (4096 + IB_PACKET_OVERHEAD_BYTES) / 4096).
- * A copy is one queue pair; a piece (dp_op.segment_bytes) is one work request, its last packet as
+ * A copy is kv_queue_pairs queue pairs where queue pairs are all that counts (a link in mode none),
+ * else one; a piece (dp_op.segment_bytes) is one work request, its last packet as
  * short as it comes. Storage is sim_dp's own. Inference traffic: sim/packet_bursts.h.
  */
 #ifndef DUALPATH_SIM_PACKET_DP_H
@@ -23,6 +24,7 @@
 struct packet_dp_config {
     struct vlarb_config port, egress; /* tables of the NIC's port and of the switch's egress */
     uint8_t kv_lane, inference_lane;
+    double kv_queue_pairs; /* of a copy, > 0 */
     bool lane_buffers; /* the switch buffers by input port and lane, see README.md; else by queue
                           pair */
 };

@@ -39,12 +39,17 @@ static bool is_head(const struct packet_lane_buffer *b, const struct packet_hop 
     return b->n > 0 && b->queue[b->first] == h;
 }
 
+static int32_t turn_bytes(const struct packet_flow *f)
+{
+    return (int32_t)lround(f->queue_pairs * PACKET_PAYLOAD_BYTES);
+}
+
 static bool has_room(const struct packet_hop *h)
 {
     if (is_last(h)) {
         return true;
     }
-    return h[1].buffer ? h[1].buffer->held < PACKET_LANE_ROOM : h[1].held < h->station->net->window;
+    return h[1].buffer ? h[1].buffer->held < PACKET_LANE_ROOM : h[1].held < h->flow->window;
 }
 
 /* Room by lane is not asked for here, where a flow gets its turn, but by the lane: first_of(). */
@@ -128,7 +133,7 @@ static bool turn_goes_on(struct packet_hop *h, uint32_t bytes)
     if (h->turn_bytes > 0) {
         return true;
     }
-    h->turn_bytes += (int32_t)PACKET_PAYLOAD_BYTES;
+    h->turn_bytes += turn_bytes(h->flow);
     return false;
 }
 
@@ -298,14 +303,15 @@ void packet_flow_open(struct packet_net *n, struct packet_flow *f,
                       struct packet_station *const *path, unsigned n_path)
 {
     assert(n_path > 0 && n_path <= PACKET_MAX_HOPS);
-    assert(f->total_bytes > 0 && f->part_bytes > 0 && f->segment_bytes > 0);
+    assert(f->total_bytes > 0 && f->part_bytes > 0 && f->segment_bytes > 0 && f->queue_pairs > 0);
     f->net = n;
     f->n_hops = (uint8_t)n_path;
+    f->window = n->window * (uint32_t)ceil(f->queue_pairs);
     f->open = true;
     f->arrived_bytes = 0;
     for (unsigned i = 0; i < n_path; i++) {
         f->hops[i] =
-            (struct packet_hop){.flow = f, .station = path[i], .turn_bytes = PACKET_PAYLOAD_BYTES};
+            (struct packet_hop){.flow = f, .station = path[i], .turn_bytes = turn_bytes(f)};
     }
     for (unsigned i = 1; i < n_path && !f->local; i++) {
         struct packet_lane_buffer *b = path[i - 1]->lane_buffers;

@@ -8,7 +8,8 @@
  * A flow is a queue pair: its packets pass its stations in order. Which packet a station moves next
  * is decided twice: an arbiter (sim/vlarb.h) chooses the lane, and within a lane flows take turns.
  * A turn is a full packet's worth of payload (deficit round robin, M. Shreedhar & G. Varghese,
- * IEEE/ACM ToN 4(3), 1996), or one packet of whatever size.
+ * IEEE/ACM ToN 4(3), 1996), or one packet of whatever size. A flow that stands for several queue
+ * pairs has the turn and the buffers of all of them.
  *
  * Buffers are bounded and nothing is lost: a station holds at most `window` packets of a flow, those
  * under way to it included, and the one before waits for room (credits per queue pair and hop).
@@ -91,12 +92,14 @@ struct packet_flow {
     bool local; /* passes no switch: station.lane_buffers */
     uint64_t total_bytes, ready_bytes, mark_bytes;
     uint64_t part_bytes, segment_bytes;
+    double queue_pairs;                     /* that it stands for, > 0 */
     void (*reached)(struct packet_flow *f); /* arrived >= mark_bytes (< total): set another mark */
     void (*ended)(struct packet_flow *f);   /* all has arrived; the flow may be opened again */
     void *owner;
 
     struct packet_net *net;
     uint8_t n_hops;
+    uint32_t window;
     bool open; /* between packet_flow_open() and the end */
     uint64_t arrived_bytes;
     struct packet_hop hops[PACKET_MAX_HOPS];
@@ -117,7 +120,7 @@ int packet_station_init(struct packet_net *n, struct packet_station *s, double r
 void packet_station_set_rate(struct packet_station *s, double rate_Bps);
 
 /* Starts a flow over n <= PACKET_MAX_HOPS distinct stations. total_bytes, part_bytes and
- * segment_bytes must be positive, ready_bytes a whole number of parts or the total. */
+ * segment_bytes and queue_pairs must be positive, ready_bytes a whole number of parts or the total. */
 void packet_flow_open(struct packet_net *n, struct packet_flow *f,
                       struct packet_station *const *path, unsigned n_path);
 

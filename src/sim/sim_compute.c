@@ -39,21 +39,45 @@ static struct sim_gpus prefill_gpus(const struct sim_forward_group *g)
                              .queue_pairs = collective_prefill_queue_pairs(n, domain)};
 }
 
-/* How much longer the collectives of the stage make it; they load the NICs until the next call. */
-static double meet_links(struct sim_forward_group *g, double stage_ns, double share)
+static double late_ns(const struct sim_forward_group *g, double stretch)
+{
+    return timing_prefill_late_ns(g->sc->timing, g->stage_ns, g->stage_wire_ns, stretch);
+}
+
+/* The collectives of the stage load the NICs until the next call, at the pace that the stage before
+ * lets expect. Returns the delay that is certain. */
+static double enter_links(struct sim_forward_group *g, double stage_ns, double share)
 {
     const struct sim_links *links = g->sc->config.links;
-    double wire_ns = g->wire_ns * share;
-    if (!links || wire_ns <= 0) {
+    g->stage_ns = stage_ns;
+    g->stage_wire_ns = g->wire_ns * share;
+    g->met_links = !links || g->stage_wire_ns <= 0;
+    if (g->met_links) {
         return 0;
     }
     struct sim_gpus gpus = prefill_gpus(g);
-    double stretch = links->stretch(links->self, &gpus);
-    double late_ns = timing_prefill_late_ns(g->sc->timing, stage_ns, wire_ns, stretch);
-    g->sc->prefill_collectives.alone_ns += wire_ns;
-    g->sc->prefill_collectives.stretched_ns += wire_ns * stretch;
-    links->load(links->self, &gpus, wire_ns / (stage_ns + late_ns) * g->sc->timing->gpu.nic_Bps);
-    return late_ns;
+    g->expected = links->expected(links->self, &gpus);
+    g->stretch = fmax(g->stretch, g->expected);
+    links->load(links->self, &gpus,
+                g->stage_wire_ns / (stage_ns + late_ns(g, g->stretch)) *
+                    g->sc->timing->gpu.nic_Bps);
+    return late_ns(g, g->expected);
+}
+
+/* The stage has run its time: how much longer it takes for the KV traffic it met. */
+static double meet_links(struct sim_forward_group *g)
+{
+    const struct sim_links *links = g->sc->config.links;
+    if (g->met_links) {
+        return 0;
+    }
+    struct sim_gpus gpus = prefill_gpus(g);
+    g->met_links = true;
+    g->stretch = links->met(links->self, &gpus);
+    g->sc->prefill_collectives.alone_ns += g->stage_wire_ns;
+    g->sc->prefill_collectives.stretched_ns += g->stage_wire_ns * g->stretch;
+    g->sc->prefill_collectives.late_ns += late_ns(g, g->stretch);
+    return late_ns(g, g->stretch) - late_ns(g, g->expected);
 }
 
 static void leave_links(struct sim_forward_group *g)
@@ -102,7 +126,7 @@ static void start_stage_if_ready(struct sim_forward_group *g, double extra_ns)
     g->stage_end = end < total ? end : total;
     double share = (double)(g->stage_end - g->layer) / total;
     double ns = g->compute_ns * share + extra_ns;
-    ns += meet_links(g, ns, share);
+    ns += enter_links(g, ns, share);
     loop_arm(g->sc->loop, &g->timer, loop_now_ns(g->sc->loop) + (uint64_t)llround(ns));
 }
 
@@ -155,6 +179,11 @@ static void stage_over(struct loop_timer *t)
 {
     struct sim_forward_group *g = container_of(t, struct sim_forward_group, timer);
     uint32_t total = layers_total(g);
+    double more_ns = meet_links(g);
+    if (more_ns >= 1) {
+        loop_arm(g->sc->loop, &g->timer, loop_after_ns(g->sc->loop, more_ns));
+        return;
+    }
     if (g->stage_end == total) {
         uint64_t end_ns = earliest_end_ns(g);
         if (end_ns > loop_now_ns(g->sc->loop)) {
@@ -285,12 +314,16 @@ static struct sim_gpus decode_gpus(const struct sim_decode_group *g, double batc
     return (struct sim_gpus){
         .first = c->prefill_groups * c->prefill_group_gpus + (uint32_t)(g - g->sc->decodes) * n,
         .n = n,
-        .queue_pairs = collective_decode_queue_pairs(&g->sc->timing->card, n, domain, batch)};
+        .queue_pairs =
+            collective_decode_queue_pairs(&g->sc->timing->card, n, domain, fmax(batch, 1))};
 }
 
-/* As price_step() has it alone: stretches the collectives of a step of batch sequences per GPU. */
-static void stretch_step(struct sim_decode_group *g, double batch)
+/* Adds the delay of collectives that is certain to a step of batch sequences per GPU as
+ * price_step() has it alone; they load the NICs until the next call. */
+static void enter_links_decode(struct sim_decode_group *g, double batch)
 {
+    g->wire_ns = 0;
+    g->met_links = true;
     const struct sim_links *links = g->sc->config.links;
     const struct timing_model *tm = g->sc->timing;
     uint32_t n_gpus = g->sc->config.decode_group_gpus;
@@ -299,11 +332,30 @@ static void stretch_step(struct sim_decode_group *g, double batch)
         return;
     }
     struct sim_gpus gpus = decode_gpus(g, batch);
-    double stretch = links->stretch(links->self, &gpus);
+    g->met_links = false;
     g->wire_ns = timing_decode_wire_ns(tm, batch, n_gpus);
-    g->stretched_ns = g->wire_ns * stretch;
-    g->first_ns += g->stretched_ns - g->wire_ns;
-    links->load(links->self, &gpus, bytes / g->first_ns * 1e9);
+    g->expected = links->expected(links->self, &gpus);
+    g->stretch = fmax(g->stretch, g->expected);
+    double alone_ns = g->first_ns;
+    g->first_ns = alone_ns + g->wire_ns * (g->expected - 1);
+    links->load(links->self, &gpus, bytes / (alone_ns + g->wire_ns * (g->stretch - 1)) * 1e9);
+}
+
+/* The epoch has run its time: how much longer it takes for the KV traffic it met. */
+static double meet_links_decode(struct sim_decode_group *g)
+{
+    const struct sim_links *links = g->sc->config.links;
+    if (g->met_links || g->epoch_steps == 0) {
+        return 0;
+    }
+    struct sim_gpus gpus = decode_gpus(g, 0);
+    double wire_ns = g->epoch_steps * g->wire_ns;
+    g->met_links = true;
+    g->stretch = links->met(links->self, &gpus);
+    g->sc->decode_collectives.alone_ns += wire_ns;
+    g->sc->decode_collectives.stretched_ns += wire_ns * g->stretch;
+    g->sc->decode_collectives.late_ns += wire_ns * (g->stretch - 1);
+    return wire_ns * (g->stretch - g->expected);
 }
 
 /* Length of the coming step and its growth per step. */
@@ -325,7 +377,7 @@ static void price_step(struct sim_decode_group *g)
     double grown = timing_decode_gpu_ns(tm, slowest->batch, slowest->context_tok + slowest->batch);
     g->first_ns = worst + timing_decode_group_ns(tm, batch, n_gpus);
     g->growth_ns = grown - worst;
-    stretch_step(g, batch / n_gpus);
+    enter_links_decode(g, batch / n_gpus);
 }
 
 static uint64_t boundary_ns(const struct sim_decode_group *g, uint32_t steps)
@@ -386,8 +438,6 @@ static void close_epoch(struct sim_decode_group *g, uint32_t steps)
     g->sc->n_steps += steps;
     g->busy_ns += (double)(loop_now_ns(g->sc->loop) - g->epoch_start_ns);
     g->batch_steps += (double)steps * g->n_sequences;
-    g->sc->decode_collectives.alone_ns += steps * g->wire_ns;
-    g->sc->decode_collectives.stretched_ns += steps * g->stretched_ns;
     for (uint32_t i = 0; i < g->sc->config.decode_group_gpus; i++) {
         g->engines[i].context_tok += g->engines[i].batch * steps;
     }
@@ -397,6 +447,11 @@ static void close_epoch(struct sim_decode_group *g, uint32_t steps)
 static void epoch_over(struct loop_timer *t)
 {
     struct sim_decode_group *g = container_of(t, struct sim_decode_group, timer);
+    double more_ns = meet_links_decode(g);
+    if (more_ns >= 1) {
+        loop_arm(g->sc->loop, t, loop_after_ns(g->sc->loop, more_ns));
+        return;
+    }
     if (g->epoch_steps > 0) {
         close_epoch(g, g->epoch_steps);
         notify_due(g);
@@ -405,6 +460,7 @@ static void epoch_over(struct loop_timer *t)
     if (g->n_sequences > 0) {
         start_epoch(g);
     } else if (g->sc->config.links && g->wire_ns > 0) {
+        g->wire_ns = 0;
         struct sim_gpus gpus = decode_gpus(g, 0);
         g->sc->config.links->load(g->sc->config.links->self, &gpus, 0);
     }

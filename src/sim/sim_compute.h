@@ -11,8 +11,9 @@
  *
  * Collectives (model/collectives.h) load the NICs of their group while a stage or an epoch lasts,
  * and KV traffic on those NICs stretches them: a stage takes timing_prefill_late_ns() longer, a
- * step its dispatch and combine bytes' time times (stretch - 1). Asked for when a stage or an epoch
- * begins.
+ * step its dispatch and combine bytes' time times (stretch - 1). What is certain of that is part of
+ * the stage or epoch from its beginning; the rest, by the mean stretch that it met, is added at its
+ * end.
  *
  * Decode loop of an EP group: steps of
  *     max over engines (attention + linear of its batch) + experts and fixed cost of the group,
@@ -42,8 +43,10 @@ struct sim_gpus {
 /* Where the collectives of EP groups meet KV traffic: the NICs. */
 struct sim_links {
     void *self;
-    /* By how much collectives of the group take longer now than on idle NICs; >= 1. */
-    double (*stretch)(void *self, const struct sim_gpus *gpus);
+    /* By how much collectives of the group will take longer than on idle NICs at least; >= 1. */
+    double (*expected)(void *self, const struct sim_gpus *gpus);
+    /* By how much they have taken longer since the last load(), on average; >= expected(). */
+    double (*met)(void *self, const struct sim_gpus *gpus);
     /* From now on they use so much of each NIC, in either direction, on average over time. */
     void (*load)(void *self, const struct sim_gpus *gpus, double each_Bps);
 };
@@ -57,9 +60,10 @@ struct sim_compute_config {
     const struct sim_links *links; /* NULL: collectives meet nothing */
 };
 
-/* Collectives so far: their time on idle NICs, and as KV traffic stretched it. */
+/* Collectives so far: their time on idle NICs, as KV traffic stretched it, and how much longer the
+ * forwards or steps took for that. */
 struct sim_collectives {
-    double alone_ns, stretched_ns;
+    double alone_ns, stretched_ns, late_ns;
 };
 
 struct sim_forward_group {
@@ -67,11 +71,15 @@ struct sim_forward_group {
     struct compute_forward **joined; /* by rank */
     uint32_t n_joined;
     bool running;
-    uint32_t layer;        /* first layer of the stage in progress */
-    uint32_t stage_end;    /* 0: waiting for KV */
-    double compute_ns;     /* of all layers */
-    double wire_ns;        /* dispatch and combine bytes of all layers on idle NICs */
-    uint64_t all_ready_ns; /* when the last layer's KV was everywhere; LOOP_NEVER before */
+    uint32_t layer;                 /* first layer of the stage in progress */
+    uint32_t stage_end;             /* 0: waiting for KV */
+    double compute_ns;              /* of all layers */
+    double wire_ns;                 /* dispatch and combine bytes of all layers on idle NICs */
+    double stage_ns, stage_wire_ns; /* of the stage in progress, without delay */
+    double expected;                /* stretch that its end already allows for */
+    double stretch;                 /* that the stage before met; 0 before the first one */
+    bool met_links;                 /* what it met has been added */
+    uint64_t all_ready_ns;          /* when the last layer's KV was everywhere; LOOP_NEVER before */
     struct loop_timer timer;
     double fill;    /* of the forward: attention of its slowest engine / quota, at most 1 */
     double busy_ns; /* of finished forwards */
@@ -91,8 +99,10 @@ struct sim_decode_group {
     uint64_t step;        /* steps done */
     uint32_t epoch_steps; /* 0: idle */
     uint64_t epoch_start_ns;
-    double first_ns, growth_ns;   /* step i of the epoch takes first + i * growth */
-    double wire_ns, stretched_ns; /* of a step's collectives: on idle NICs, and now */
+    double first_ns, growth_ns; /* step i of the epoch takes first + i * growth */
+    double wire_ns;             /* of a step's collectives on idle NICs */
+    double expected, stretch;   /* as in a forward group */
+    bool met_links;
     struct loop_timer timer;
     double busy_ns, batch_steps; /* of finished epochs */
 };

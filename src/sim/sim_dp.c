@@ -388,14 +388,14 @@ int sim_dp_init(struct sim_dp *sd, struct loop *loop, const struct sim_dp_config
 {
     *sd = (struct sim_dp){.loop = loop, .config = *config};
     dp_init(&sd->dp, &sim_dp_ops);
-    sim_links_init(&sd->links, sd);
     pool_init(&sd->ops, sizeof(struct sim_op));
     net_init(&sd->net, loop);
     sd->nodes = calloc(config->n_nodes, sizeof(*sd->nodes));
     sd->cnics = calloc((size_t)config->n_nodes * config->gpus_per_node, sizeof(*sd->cnics));
+    sd->met = calloc((size_t)config->n_nodes * config->gpus_per_node, sizeof(*sd->met));
     sd->rng = rng_new(config->seed, "storage latency");
     struct err err = {0}; /* the tables are this program's own: only memory can be short */
-    if (!sd->nodes || !sd->cnics || !sd->rng ||
+    if (!sd->nodes || !sd->cnics || !sd->met || !sd->rng ||
         isolation_init(&sd->isolation, &config->isolation, config->submit.local_past_nic, &err)) {
         sim_dp_done(sd);
         return -ENOMEM;
@@ -411,6 +411,7 @@ int sim_dp_init(struct sim_dp *sd, struct loop *loop, const struct sim_dp_config
         net_resource_init(&sd->cnics[c].tx, config->cnic_Bps);
         net_resource_init(&sd->cnics[c].rx, config->cnic_Bps);
     }
+    sim_links_init(&sd->links, sd);
     return 0;
 }
 
@@ -419,6 +420,7 @@ void sim_dp_done(struct sim_dp *sd)
     rng_free(sd->rng);
     free(sd->nodes);
     free(sd->cnics);
+    free(sd->met);
     net_done(&sd->net);
     pool_done(&sd->ops);
 }

@@ -76,6 +76,18 @@ struct sim_cnic {
     /* Collectives, the same in both directions. */
     double inference_Bps, inference_bytes; /* bytes: until inference_at_ns */
     uint64_t inference_at_ns;
+    uint32_t group_first; /* of the EP group that has loaded it: its first GPU; none: UINT32_MAX */
+};
+
+/* KV traffic as the collectives of an EP group meet it: the stretch now, and its integral over time
+ * from from_ns until since_ns. */
+struct sim_met {
+    uint32_t n; /* GPUs */
+    double queue_pairs;
+    double stretch, integral_ns;
+    uint64_t from_ns, since_ns;
+    bool dirty;
+    struct list node; /* in sim_dp.dirty, if it is */
 };
 
 struct sim_dp {
@@ -89,6 +101,9 @@ struct sim_dp {
     struct sim_cnic *cnics; /* node * gpus_per_node + gpu */
     struct isolation isolation;
     struct sim_links links; /* for sim_compute */
+    struct sim_met *met;    /* by the first GPU of a group */
+    struct list
+        dirty; /* sim_met.node: the stretch has to be found anew at the end of the instant */
     struct pool ops;
     struct rng *rng;
 };

@@ -107,7 +107,7 @@ static void start_load(uint32_t index)
     double Bps = l->frac * run.replay->config.cnic_Bps;
     if (run.packets) {
         packet_bursts_init(&run.bursts[index], &run.packet_dp, l->period_ns);
-        packet_bursts_load(&run.bursts[index], l->first, l->n, l->peers, Bps);
+        packet_bursts_load(&run.bursts[index], l->first, l->n, l->peers, l->peers, Bps);
         return;
     }
     for (uint32_t i = l->first; i < l->first + l->n; i++) {

@@ -167,7 +167,7 @@ static struct packet_burst_group bursts_beside(enum vlarb_mode mode, uint32_t n_
     ck_assert_int_eq(sim_dp_init(&sd, &loop, &config), 0);
     ck_assert_int_eq(packet_dp_init(&pd, &sd, &packets, &err), 0);
     packet_bursts_init(&bursts, &pd, PACKET_BURSTS_PERIOD_NS);
-    packet_bursts_load(&bursts, 0, 2, 1, 0.2 * CNIC_Bps);
+    packet_bursts_load(&bursts, 0, 2, 1, 1, 0.2 * CNIC_Bps);
     for (uint32_t i = 0; i < n_transfers; i++) {
         ops[i] = (struct dp_op){.kind = DP_COPY,
                                 .traffic_class = DP_CLASS_STORE,

@@ -75,7 +75,8 @@ static struct packet_flow *open_bytes(int i, uint8_t lane, uint64_t bytes, struc
 {
     struct packet_station *path[3] = {a, b, c};
     struct packet_flow *f = &transfers[i].flow;
-    *f = (struct packet_flow){.lane = lane,
+    *f = (struct packet_flow){.queue_pairs = 1,
+                              .lane = lane,
                               .total_bytes = bytes,
                               .ready_bytes = bytes,
                               .part_bytes = bytes,
@@ -182,7 +183,8 @@ START_TEST(packets_keep_to_segments)
 {
     struct packet_station *path[2] = {&links[0], &links[1]};
     struct packet_flow *f = &transfers[0].flow;
-    *f = (struct packet_flow){.total_bytes = 80000,
+    *f = (struct packet_flow){.queue_pairs = 1,
+                              .total_bytes = 80000,
                               .ready_bytes = 80000,
                               .part_bytes = 8000,
                               .segment_bytes = 5000,
@@ -191,6 +193,28 @@ START_TEST(packets_keep_to_segments)
     packet_flow_open(&net, f, path, 2);
     ck_assert_int_eq(loop_run(&loop), 0);
     ck_assert_uint_eq(net.n_served, 60);
+}
+END_TEST
+
+/* Two flows of one port, one and three queue pairs: a quarter and three quarters of it, and both end
+ * together, to a round of four packets at either end. */
+START_TEST(turns_of_several_queue_pairs)
+{
+    for (int i = 0; i < 2; i++) {
+        struct packet_station *path[2] = {&links[0], &links[1 + i]};
+        uint64_t bytes = (i ? 3000 : 1000) * PACKET_PAYLOAD_BYTES;
+        transfers[i].flow = (struct packet_flow){.queue_pairs = i ? 3 : 1,
+                                                 .total_bytes = bytes,
+                                                 .ready_bytes = bytes,
+                                                 .part_bytes = bytes,
+                                                 .segment_bytes = bytes,
+                                                 .reached = reached,
+                                                 .ended = ended};
+        packet_flow_open(&net, &transfers[i].flow, path, 2);
+    }
+    ck_assert_int_eq(loop_run(&loop), 0);
+    ck_assert_double_eq_tol((double)transfers[0].end_ns, 4001 * link_ns, 8 * link_ns);
+    ck_assert_double_eq_tol((double)transfers[1].end_ns, 4001 * link_ns, 8 * link_ns);
 }
 END_TEST
 
@@ -208,7 +232,8 @@ START_TEST(parts_as_they_come)
 {
     struct packet_station *path[2] = {&links[0], &links[1]};
     struct packet_flow *f = &transfers[0].flow;
-    *f = (struct packet_flow){.total_bytes = 1000 * 4096,
+    *f = (struct packet_flow){.queue_pairs = 1,
+                              .total_bytes = 1000 * 4096,
                               .part_bytes = 100 * 4096,
                               .segment_bytes = 100 * 4096,
                               .mark_bytes = 10 * 4096,
@@ -427,7 +452,8 @@ static void probe(struct loop_timer *t)
     struct prober *p = container_of(t, struct prober, timer);
     struct packet_station *path[2] = {&links[0], &links[10]};
     p->sent_ns = loop_now_ns(&loop);
-    p->flow = (struct packet_flow){.lane = 1,
+    p->flow = (struct packet_flow){.queue_pairs = 1,
+                                   .lane = 1,
                                    .total_bytes = 4096,
                                    .ready_bytes = 4096,
                                    .mark_bytes = 4096,
@@ -493,6 +519,7 @@ int main(void)
     tcase_add_test(t, incast);
     tcase_add_test(t, short_last_packet);
     tcase_add_test(t, packets_keep_to_segments);
+    tcase_add_test(t, turns_of_several_queue_pairs);
     tcase_add_test(t, parts_as_they_come);
     tcase_add_test(t, slack_goes_to_who_can_use_it);
     tcase_add_loop_test(t, turns_of_bytes_or_packets, 0, 2);

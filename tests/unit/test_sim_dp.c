@@ -447,7 +447,14 @@ static struct sim_gpus stretch_gpus;
 static void look(struct loop_timer *t)
 {
     (void)t;
-    stretch_seen = sd.links.stretch(&sd, &stretch_gpus);
+    stretch_seen = sd.links.met(&sd, &stretch_gpus);
+}
+
+/* A load that leaves KV the whole link, from now on. */
+static void begin_collectives(uint32_t first)
+{
+    stretch_gpus = (struct sim_gpus){.first = first, .n = 2, .queue_pairs = 12};
+    sd.links.load(&sd, &stretch_gpus, 1);
 }
 
 /* The stretch of collectives on node 1 while n copies of the given sort go to its first GPU. */
@@ -464,10 +471,66 @@ static double stretch_with(const struct sim_isolation_config *isolation, unsigne
                1);
     }
     loop_arm(&loop, &timer, 1000000);
-    stretch_gpus = (struct sim_gpus){.first = 2, .n = 2, .queue_pairs = 12};
+    begin_collectives(2);
     finish();
     return stretch_seen;
 }
+
+/*
+ * A local and a remote copy of 25 GB/s each into one GPU, 4 queue pairs each, beside 12 of
+ * inference. In one mode they are one class: 8 of 20 pairs, or a quarter. In two modes the local copy
+ * has its 4 of 20 pairs first and the remote one a quarter of the rest: 0.2 + 0.2.
+ */
+START_TEST(local_and_remote_copies_share_one_link)
+{
+    static const struct {
+        enum vlarb_mode port, local;
+        double want;
+    } rows[] = {{VLARB_NONE, VLARB_NONE, 20.0 / 12},
+                {VLARB_LOW_ONLY, VLARB_LOW_ONLY, 4.0 / 3},
+                {VLARB_LOW_ONLY, VLARB_NONE, 1 / 0.6}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct sim_dp_config c = base_config();
+        c.isolation.port = c.isolation.egress = rows[i].port;
+        c.isolation.local = rows[i].local;
+        struct dp_op remote, local;
+        struct loop_timer timer = {0};
+        start(&c);
+        loop_timer_init(&timer, look);
+        loop_arm(&loop, &timer, 1000000);
+        submit(&remote, DP_COPY, place(0, 0, DP_DRAM), place(1, 0, DP_HBM), 100000000, 1, 1);
+        submit(&local, DP_COPY, place(1, 0, DP_DRAM), place(1, 0, DP_HBM), 100000000, 1, 1);
+        begin_collectives(2);
+        finish();
+        ck_assert_double_eq_tol(stretch_seen, rows[i].want, 1e-6);
+    }
+}
+END_TEST
+
+/*
+ * Without classes, 4 queue pairs of a transfer against 12: 16 / 12 with one transfer, 20 / 12 with two.
+ * From 0 to 1 ms two share a link, from 1 to 2 ms there is one, to 4 ms none: (5/3 + 4/3 + 2) / 4 on
+ * average. A transfer that begins after the question, or elsewhere, is not met.
+ */
+START_TEST(collectives_meet_kv_on_average)
+{
+    struct sim_dp_config c = base_config();
+    c.isolation.port = c.isolation.egress = c.isolation.local = VLARB_NONE;
+    struct dp_op one, two, elsewhere;
+    struct loop_timer timer = {0};
+    start(&c);
+    loop_timer_init(&timer, look);
+    loop_arm(&loop, &timer, 4000000);
+    submit(&one, DP_COPY, place(0, 0, DP_DRAM), place(1, 0, DP_HBM), 25000000, 1, 1);
+    submit(&two, DP_COPY, place(0, 0, DP_DRAM), place(1, 0, DP_HBM), 75000000, 1, 1);
+    submit(&elsewhere, DP_COPY, place(0, 1, DP_DRAM), place(0, 1, DP_HBM), 200000000, 1, 1);
+    begin_collectives(2);
+    finish();
+    assert_took(&one, 0.001);
+    assert_took(&two, 0.002);
+    ck_assert_double_eq_tol(stretch_seen, (5.0 / 3 + 4.0 / 3 + 2) / 4, 1e-6);
+}
+END_TEST
 
 START_TEST(kv_stretches_collectives)
 {
@@ -509,6 +572,8 @@ int main(void)
     tcase_add_test(t, kv_gets_what_collectives_leave);
     tcase_add_test(t, a_full_link_leaves_kv_its_share);
     tcase_add_test(t, kv_stretches_collectives);
+    tcase_add_test(t, collectives_meet_kv_on_average);
+    tcase_add_test(t, local_and_remote_copies_share_one_link);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_ENV);
