@@ -73,6 +73,10 @@ static int check_scenario(const struct scenario *sc, const struct cluster *c, st
                        "found %" PRIu64 ", expected 0: real runs read from storage alone",
                        sc->cluster.dram_cache_bytes);
     }
+    if (c->restore != CLUSTER_RESTORE_KV) {
+        err_field(err, "system.restore");
+        return err_set(err, -EINVAL, "expected \"kv\": a real run has no other yet");
+    }
     if (c->kv.layer_tok_bytes % sizeof(float)) {
         err_field(err, "model.kv_bytes_per_tok_layer");
         return err_set(err, -EINVAL,

@@ -9,18 +9,20 @@
  * leave, C - rho, whatever w is, but never less than w C. All GPUs of a group meet in every
  * collective, so the slowest link sets its time:
  *
- *     stretch = max over links of 1 / (1 - min(w_port, u_port) - min(w_local, u_local))
+ *     stretch = max over links of 1 / (1 - sum of min(w, u) over port, loopback and PCIe)
  *
  * with u what KV transfers use of the link now. w by mode:
  *     spec      the floor that the paper's tables leave VL2 beside one busy lane, 1/960
  *     low_only  the share of the Low table alone, 1/4
  *     none      a queue pair is like another: n q / (n q + p), n transfers of q pairs each on
  *               the link against p pairs of inference
- * Copies by cudaMemcpyAsync meet the NIC at the GPU's PCIe port, which knows no classes: w = 1/2.
+ * Copies by cudaMemcpyAsync, and storage reads straight into a GPU, meet the NIC at the GPU's PCIe
+ * port, which knows no classes: w = 1/2. A port that did would give them what spec gives KV.
  */
 #ifndef DUALPATH_SIM_ISOLATION_H
 #define DUALPATH_SIM_ISOLATION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -30,6 +32,8 @@
 struct sim_isolation_config {
     enum vlarb_mode port, egress, local; /* NIC port, switch egress, loopback */
     double kv_queue_pairs;               /* q; > 0 */
+    bool pcie_classes;                   /* a GPU's PCIe port knows classes */
+    bool reads_on_pcie;                  /* there are storage reads straight into GPUs */
 };
 
 struct isolation {
@@ -46,7 +50,10 @@ int isolation_init(struct isolation *i, const struct sim_isolation_config *confi
 double isolation_share(const struct isolation *i, enum vlarb_mode mode, uint32_t n_transfers,
                        double queue_pairs);
 
-/* The part of a link that KV transfers now take from a burst: the sum of the two minima. */
+/* Every way to a link is arbitrated as specified: a collective is stretched by no more than its floor. */
+bool isolation_is_spec(const struct isolation *i);
+
+/* The part of a link that KV transfers now take from a burst: the sum of the minima. */
 double isolation_taken(const struct isolation *i, const struct net_resource *link,
                        enum vlarb_mode port_mode, double link_Bps, double queue_pairs);
 

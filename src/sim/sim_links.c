@@ -13,8 +13,7 @@ static double stretch(void *self, const struct sim_gpus *gpus)
     const struct sim_dp *sd = self;
     const struct sim_isolation_config *c = &sd->isolation.config;
     double link_Bps = sd->config.cnic_Bps, most = 0;
-    if (c->port == VLARB_SPEC && c->egress == VLARB_SPEC && c->local == VLARB_SPEC &&
-        !sd->isolation.local_on_pcie) {
+    if (isolation_is_spec(&sd->isolation)) {
         /* At most this, and so little that no NIC needs to be looked at. */
         most = isolation_share(&sd->isolation, VLARB_SPEC, 1, gpus->queue_pairs);
         return 1 / (1 - most);
