@@ -26,7 +26,7 @@ static const char help[] =
     "the\n"
     "                       paper does not have, against DualPath and Basic on the same workloads; "
     "one\n"
-    "                       of its tables: beyond:restore, :tool-latency, :regimes, :hardware\n"
+    "                       of its tables: beyond:paths, :restore, :tool-latency, :regimes, :hardware\n"
     "  --fast               the small offline cells only, with one seed each\n"
     "  --check              exit status 1 when an error is beyond its bar and not explained, or a "
     "row\n"
