@@ -123,6 +123,8 @@ static const struct flat_field fields[] = {
     DOUBLE(timing.config.prefill_comm_exposed_frac),
     DOUBLE(timing.config.tp_reduce_s),
     BOOL(timing.config.free_compute),
+    U32(timing.restore),
+    DOUBLE(timing.expand_Bps),
     U32(timing.tp),
 
     U64(seed),
