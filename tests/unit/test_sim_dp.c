@@ -4,7 +4,6 @@
  * I/O size, writes, limit of the cluster, latency), submission costs, and what collectives leave.
  */
 #include <check.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,84 +12,7 @@
 #include "input/cards.h"
 #include "sim/sim_dp.h"
 #include "sim/virtual_driver.h"
-
-#define GB 1e9
-
-static struct virtual_driver driver;
-static struct loop loop;
-static struct sim_dp sd;
-
-/* Two nodes of two GPUs; NICs of 50 GB/s, DRAM that never binds; storage of 40 GB/s, no latency. */
-static struct sim_dp_config base_config(void)
-{
-    return (struct sim_dp_config){
-        .n_nodes = 2,
-        .gpus_per_node = 2,
-        .cnic_Bps = 50 * GB,
-        .dram_Bps = 1000 * GB,
-        .storage = {.line_Bps = 40 * GB, .efficiency_max = 1, .in_service = {4, 4}},
-        .submit = {.threads = 1},
-        .isolation = {.kv_queue_pairs = 4},
-        .seed = 1,
-    };
-}
-
-static void start(const struct sim_dp_config *config)
-{
-    virtual_driver_init(&driver, NULL, NULL, NULL);
-    ck_assert_int_eq(loop_init(&loop, &driver.driver, 0), 0);
-    ck_assert_int_eq(sim_dp_init(&sd, &loop, config), 0);
-}
-
-static void finish(void)
-{
-    char what[160];
-    loop_run(&loop);
-    ck_assert_uint_eq(sd.dp.n_in_flight, 0);
-    ck_assert_int_eq(sim_dp_check_conserved(&sd, what, sizeof(what)), 0);
-    sim_dp_done(&sd);
-    loop_done(&loop);
-}
-
-static void ignore(struct dp_op *op)
-{
-    ck_assert_int_eq(op->status, 0);
-}
-
-static struct dp_place place(uint32_t node, uint16_t gpu, enum dp_tier tier)
-{
-    return (struct dp_place){.node = node, .gpu = gpu, .tier = (uint16_t)tier};
-}
-
-static void submit(struct dp_op *op, enum dp_kind kind, struct dp_place src, struct dp_place dst,
-                   uint64_t part_bytes, uint32_t parts, uint32_t segments)
-{
-    *op = (struct dp_op){.kind = kind,
-                         .src = src,
-                         .dst = dst,
-                         .part_bytes = part_bytes,
-                         .parts_total = parts,
-                         .parts_ready = parts,
-                         .segments = segments,
-                         .segment_bytes = part_bytes / segments,
-                         .segment_stride_bytes = part_bytes / segments,
-                         .part_stride_bytes = part_bytes,
-                         .done = ignore};
-    ck_assert_int_eq(dp_submit(&sd.dp, op), 0);
-}
-
-static void storage_op(struct dp_op *op, enum dp_kind kind, uint32_t node, uint64_t io_bytes,
-                       uint32_t n)
-{
-    submit(op, kind, place(node, 0, DP_DRAM), place(node, 0, DP_DRAM), io_bytes, n, 1);
-}
-
-static double took_s(const struct dp_op *op)
-{
-    return (double)(op->done_ns - op->submit_ns) * 1e-9;
-}
-
-#define assert_took(op, want_s) ck_assert_double_eq_tol(took_s(op), want_s, 1e-6 * (want_s) + 3e-9)
+#include "sim_dp_test.h"
 
 /* Storage */
 
@@ -442,15 +364,6 @@ START_TEST(a_full_link_leaves_kv_its_share)
 }
 END_TEST
 
-static double stretch_seen;
-static struct sim_gpus stretch_gpus;
-
-static void look(struct loop_timer *t)
-{
-    (void)t;
-    stretch_seen = sd.links.stretch(&sd, &stretch_gpus);
-}
-
 /* The stretch of collectives on node 1 while n copies of the given sort go to its first GPU. */
 static double stretch_with(const struct sim_isolation_config *isolation, unsigned n, bool local)
 {
@@ -494,128 +407,6 @@ START_TEST(kv_stretches_collectives)
 }
 END_TEST
 
-/* Storage reads straight into a GPU */
-
-static struct sim_dp_config direct_config(void)
-{
-    struct sim_dp_config c = base_config();
-    c.isolation.reads_on_pcie = true;
-    return c;
-}
-
-static void direct_read(struct dp_op *op, uint32_t node, uint16_t gpu)
-{
-    submit(op, DP_STORAGE_READ, place(node, gpu, DP_HBM), place(node, gpu, DP_HBM), 1000000, 400,
-           1);
-}
-
-static bool dram_untouched;
-
-static void note_dram(struct dp_op *op)
-{
-    const struct sim_node *n = &sd.nodes[op->dst.node];
-    dram_untouched = n->n_jobs_past_dram == n->n_jobs && n->dram.bytes_in == 0;
-}
-
-START_TEST(direct_reads_pass_dram_and_cross_pcie)
-{
-    struct sim_dp_config c = direct_config();
-    struct dp_op op, others[4];
-    start(&c);
-    direct_read(&op, 0, 0);
-    op.done = note_dram;
-    finish();
-    assert_took(&op, 0.4 / 40); /* the NIC's rate; PCIe has 50 GB/s */
-    ck_assert(dram_untouched);
-    c.storage.line_Bps = 100 * GB;
-    start(&c);
-    direct_read(&op, 0, 0);
-    finish();
-    assert_took(&op, 0.4 / 50); /* a faster NIC: the GPU's link */
-    start(&c);
-    for (unsigned i = 0; i < 4; i++) {
-        direct_read(&others[i], 0, (uint16_t)(i % 2));
-    }
-    finish();
-    assert_took(&others[0], 0.8 / 50); /* two on each of two links */
-    assert_took(&others[3], 0.8 / 50);
-}
-END_TEST
-
-/* Those that began among others do not wait for the share that they began with once alone. */
-START_TEST(direct_reads_take_what_others_leave)
-{
-    struct sim_dp_config c = direct_config();
-    struct dp_op op, other;
-    start(&c);
-    submit(&other, DP_STORAGE_READ, place(0, 1, DP_HBM), place(0, 1, DP_HBM), 1000000, 40, 1);
-    direct_read(&op, 0, 0);
-    finish();
-    assert_took(&other, 0.08 / 40);
-    assert_took(&op, 0.44 / 40);
-}
-END_TEST
-
-static struct dp_op *to_cancel;
-
-static void cancel_it(struct loop_timer *t)
-{
-    (void)t;
-    dp_cancel(&sd.dp, to_cancel);
-}
-
-static int cancelled_status;
-
-static void note_status(struct dp_op *op)
-{
-    cancelled_status = op->status;
-}
-
-START_TEST(direct_reads_can_be_cancelled)
-{
-    struct sim_dp_config c = direct_config();
-    /* In the middle; and when the NIC is through (4 ms) but the link is not (8 ms). */
-    static const double lines_Bps[] = {40 * GB, 100 * GB};
-    for (unsigned i = 0; i < 2; i++) {
-        struct dp_op op;
-        struct loop_timer timer = {0};
-        c.storage.line_Bps = lines_Bps[i];
-        start(&c);
-        direct_read(&op, 0, 0);
-        op.done = note_status;
-        to_cancel = &op;
-        loop_timer_init(&timer, cancel_it);
-        loop_arm(&loop, &timer, 6000000);
-        cancelled_status = 0;
-        finish();
-        ck_assert_int_eq(cancelled_status, -ECANCELED);
-    }
-}
-END_TEST
-
-static double stretch_of_direct(bool pcie_classes)
-{
-    struct sim_dp_config c = direct_config();
-    struct dp_op op;
-    struct loop_timer timer = {0};
-    c.isolation.pcie_classes = pcie_classes;
-    start(&c);
-    loop_timer_init(&timer, look);
-    direct_read(&op, 1, 0);
-    loop_arm(&loop, &timer, 1000000);
-    stretch_gpus = (struct sim_gpus){.first = 2, .n = 2, .queue_pairs = 12};
-    finish();
-    return stretch_seen;
-}
-
-START_TEST(direct_reads_stretch_collectives)
-{
-    /* 40 of 50 GB/s wanted, half of the PCIe link granted while a collective lasts. */
-    ck_assert_double_eq_tol(stretch_of_direct(false), 2, 1e-9);
-    ck_assert_double_eq_tol(stretch_of_direct(true), 960.0 / 959, 1e-9);
-}
-END_TEST
-
 int main(void)
 {
     Suite *s = suite_create("sim_dp");
@@ -638,10 +429,6 @@ int main(void)
     tcase_add_test(t, kv_gets_what_collectives_leave);
     tcase_add_test(t, a_full_link_leaves_kv_its_share);
     tcase_add_test(t, kv_stretches_collectives);
-    tcase_add_test(t, direct_reads_pass_dram_and_cross_pcie);
-    tcase_add_test(t, direct_reads_take_what_others_leave);
-    tcase_add_test(t, direct_reads_can_be_cancelled);
-    tcase_add_test(t, direct_reads_stretch_collectives);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_ENV);
