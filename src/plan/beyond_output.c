@@ -6,7 +6,7 @@
 
 #include "plan/beyond.h"
 
-#define OPTION_WIDTH 36
+#define OPTION_WIDTH 42
 
 static bool same_workload(const struct beyond_row *a, const struct beyond_row *b)
 {
