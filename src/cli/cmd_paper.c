@@ -8,6 +8,7 @@
 #include "cli/cli_args.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/paper_beyond.h"
 #include "input/cards.h"
 #include "plan/paper.h"
 
@@ -21,13 +22,20 @@ static const char help[] =
     "  --only ID            one experiment: fig7, fig8, fig9, fig12, table1, table3, "
     "scale-timeline,\n"
     "                       online, capacity, ttft-breakdown, attention-balance, snic-balance,\n"
-    "                       working-set, batch-efficiency\n"
+    "                       working-set, batch-efficiency; or beyond (not part of the whole): what "
+    "the\n"
+    "                       paper does not have, against DualPath and Basic on the same workloads; "
+    "one\n"
+    "                       of its tables: beyond:paths, :restore, :tool-latency, :regimes, "
+    ":hardware\n"
     "  --fast               the small offline cells only, with one seed each\n"
-    "  --check              exit status 1 when an error is beyond its bar and not explained\n"
+    "  --check              exit status 1 when an error is beyond its bar and not explained, or a "
+    "row\n"
+    "                       failed\n"
     "  --jobs N             simulations at a time (default: the processors)\n"
     "  --format FORMAT      text (default), json or csv\n"
     "  -o FILE              the result goes to FILE instead\n"
-    "  --targets FILE.csv   other published figures\n"
+    "  --targets FILE.csv   other published figures; with --only beyond other rows\n"
     "  --help\n"
     "\n"
     "Exit status: 0 success, 1 failed, 2 bad input, 130 interrupted.\n";
@@ -115,6 +123,10 @@ static int parse(struct paper_args *a, int argc, char **argv)
         strcmp(a->format, "csv") != 0) {
         return cli_usage(argv[0], "--format: found '%.60s', expected text, json or csv", a->format);
     }
+    const char *table;
+    if (a->options.fast && paper_beyond_meant(a->options.only, &table)) {
+        return cli_usage(argv[0], "--fast does not go with --only %s", a->options.only);
+    }
     return EXIT_OK;
 }
 
@@ -150,6 +162,14 @@ static bool all_hold(const struct paper_report *report)
 
 static int run(const struct paper_args *a)
 {
+    struct paper_beyond_args beyond = {.rows = a->targets,
+                                       .output = a->output,
+                                       .format = a->format,
+                                       .check = a->check,
+                                       .runs = a->options.runs};
+    if (paper_beyond_meant(a->options.only, &beyond.table)) {
+        return paper_beyond(&beyond);
+    }
     struct err err = ERR_INIT;
     struct targets targets;
     struct paper_report report;

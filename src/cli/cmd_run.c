@@ -154,9 +154,9 @@ static int set_seed(struct run_args *a, const char *option, const char *key, con
 /* What an exported trace already holds must not be applied to it again. max_len_tok stays: engines
  * are sized by it, and no exported turn is beyond it. */
 static const char *const replay_sets[] = {
-    "workload.format=dualpath",   "workload.arrival=recorded",   "workload.agents=0",
-    "workload.append_scale=1",    "workload.generation_scale=1", "workload.tool_latency_scale=1",
-    "workload.trace_block_tok=0",
+    "workload.format=dualpath",  "workload.arrival=recorded",   "workload.agents=0",
+    "workload.append_scale=1",   "workload.generation_scale=1", "workload.tool_latency_scale=1",
+    "workload.tool_latency_s=0", "workload.trace_block_tok=0",
 };
 #define N_REPLAY_SETS (sizeof(replay_sets) / sizeof(replay_sets[0]))
 

@@ -20,6 +20,12 @@ enum path_policy { PATH_SHORTER_QUEUE, PATH_PREFILL, PATH_DECODE, PATH_ROUND_ROB
 enum decode_buffer { DECODE_BUFFER_DRAM, DECODE_BUFFER_HBM };
 enum hbm_promise { HBM_PROMISE_ASSIGNMENT, HBM_PROMISE_ADMISSION };
 enum decode_reuse { DECODE_REUSE_NONE, DECODE_REUSE_HBM, DECODE_REUSE_DRAM };
+enum restore_kind {
+    RESTORE_BY_KV,
+    RESTORE_BY_HIDDEN_STATES,
+    RESTORE_BY_COMPRESSED,
+    RESTORE_BY_GPU_DIRECT
+};
 enum fidelity { FIDELITY_AUTO, FIDELITY_LAYER, FIDELITY_PACKET };
 enum fetch_kind { FETCH_AT_FORWARD, FETCH_PERIODIC };
 enum qos_mode { QOS_SPEC, QOS_LOW_ONLY, QOS_NONE };
@@ -72,6 +78,9 @@ struct scenario_system {
     enum qos_mode qos;         /* at the NIC's port... */
     enum qos_other qos_switch, qos_loopback; /* ...at the switch's egress, and in loopback */
     double kv_queue_pairs;                   /* of a KV transfer */
+    bool qos_pcie;                           /* ...and on a GPU's PCIe link, past its NIC */
+    enum restore_kind restore;               /* what is stored, and how it comes back */
+    double restore_ratio, restore_expand_Bps;
     enum submit_kind submit;
     double submit_rdma_s, submit_batched_s, submit_doorbell_s, submit_cuda_s; /* each */
     uint32_t submit_batch;                    /* work requests per doorbell */
@@ -94,6 +103,7 @@ struct scenario_workload {
     enum arrival_kind arrival;
     double aps; /* agents per second, Poisson */
     double append_scale, generation_scale, tool_latency_scale;
+    double tool_latency_s; /* a pause before every turn but a session's first, beside the trace's */
     uint32_t trace_block_tok; /* 0 = the trace's own */
     bool tolerant;
 };

@@ -158,6 +158,51 @@ static int check_decode(struct scenario_reading *r)
     return 0;
 }
 
+/* What is stored does not go with every other option. */
+static int check_restore_alone(struct scenario_reading *r, const struct scenario_key *key,
+                               const char *word)
+{
+    const struct scenario_system *s = &r->sc.system;
+    const struct {
+        bool set;
+        const char *what;
+    } others[] = {{s->fidelity == FIDELITY_PACKET, "system.fidelity \"packet\""},
+                  {s->path_policy == PATH_SPLIT, "system.path_policy \"split\""},
+                  {s->decode_buffer != DECODE_BUFFER_DRAM, "system.decode_buffer \"hbm\""},
+                  {s->decode_reuse != DECODE_REUSE_NONE, "system.decode_reuse"},
+                  {s->tp_gpus > 1, "system.tp_gpus above 1"},
+                  {r->sc.cluster.dram_cache_bytes > 0, "cluster.dram_cache_bytes"}};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (others[i].set) {
+            return scenario_key_error(r, key, "found \"%s\", expected \"kv\" with %s", word,
+                                      others[i].what);
+        }
+    }
+    return 0;
+}
+
+static int check_restore(struct scenario_reading *r)
+{
+    const struct scenario *sc = &r->sc;
+    const struct scenario_key *key = scenario_key_find("system.restore");
+    const char *word = key->words[sc->system.restore];
+    if (sc->system.restore == RESTORE_BY_KV) {
+        return 0;
+    }
+    if (sc->system.restore == RESTORE_BY_GPU_DIRECT && !sc->system.layerwise) {
+        return scenario_key_error(
+            r, key,
+            "found \"%s\", expected system.layerwise true with it: HBM holds the "
+            "hits of whole prompts, the rest is streamed",
+            word);
+    }
+    if (sc->system.restore == RESTORE_BY_HIDDEN_STATES && card_full_layers(&sc->model) == 0) {
+        return scenario_key_error(r, key, "found \"%s\", but %s stores no KV", word,
+                                  sc->model.name);
+    }
+    return check_restore_alone(r, key, word);
+}
+
 static int check_arrival(struct scenario_reading *r)
 {
     const struct scenario *sc = &r->sc;
@@ -358,6 +403,7 @@ int scenario_check(struct scenario_reading *r)
     const struct scenario *sc = &r->sc;
     int ret = check_policies(r);
     ret = ret < 0 ? ret : check_decode(r);
+    ret = ret < 0 ? ret : check_restore(r);
     ret = ret < 0 ? ret : check_arrival(r);
     ret = ret < 0 ? ret : check_trace(r);
     ret = ret < 0 ? ret : check_card(r);

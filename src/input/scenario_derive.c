@@ -22,6 +22,20 @@ double storage_efficiency(const struct storage_profile *storage, double bytes)
     return storage->efficiency_max * bytes / (bytes + storage->half_size_bytes);
 }
 
+double scenario_stored_bytes(const struct scenario *sc)
+{
+    switch (sc->system.restore) {
+    case RESTORE_BY_HIDDEN_STATES:
+        return (double)card_hidden_bytes_per_tok_layer(&sc->model);
+    case RESTORE_BY_COMPRESSED:
+        return ceil(sc->system.restore_ratio * sc->model.kv_bytes_per_tok_layer);
+    case RESTORE_BY_KV:
+    case RESTORE_BY_GPU_DIRECT:
+        break;
+    }
+    return sc->model.kv_bytes_per_tok_layer;
+}
+
 uint64_t scenario_beta_tok(const struct scenario *sc)
 {
     struct timing_model tm = timing_of(sc);
@@ -63,18 +77,21 @@ void scenario_derive(const struct scenario *sc, struct scenario_derived *ret)
 {
     uint64_t per_tok = card_kv_bytes_per_tok(&sc->model);
     per_tok = per_tok ? per_tok : 1; /* a card of less than a byte per token */
+    double stored = scenario_stored_bytes(sc);
+    uint64_t stored_per_tok = (uint64_t)llround(stored * sc->model.n_layers);
+    stored_per_tok = stored_per_tok ? stored_per_tok : 1;
     struct scenario_derived d = {.kv_bytes_per_tok = per_tok,
+                                 .stored_bytes_per_tok = stored_per_tok,
                                  .kv_parts = tensor_kv_parts(&sc->model, sc->system.tp_gpus)};
-    d.full_block_bytes = per_tok * sc->system.block_tok;
-    d.layer_block_bytes =
-        (uint64_t)ceil(sc->model.kv_bytes_per_tok_layer * (double)sc->system.block_tok);
+    d.full_block_bytes = stored_per_tok * sc->system.block_tok;
+    d.layer_block_bytes = (uint64_t)ceil(stored * (double)sc->system.block_tok);
     d.prefill = derive_side(sc, sc->cluster.prefill_nodes, sc->system.prefill_ep_gpus, per_tok);
     d.decode = derive_side(sc, sc->cluster.decode_nodes, sc->system.decode_ep_gpus, per_tok);
     d.dram_buffer_tok = sc->cluster.dram_buffer_bytes / per_tok;
     d.request_kv_bytes = whole((double)per_tok * (double)sc->workload.max_len_tok);
     d.storage_efficiency = storage_efficiency(&sc->cluster.storage, (double)d.full_block_bytes);
     d.storage_read_Bps = sc->cluster.snic_Bps * d.storage_efficiency;
-    d.alpha_tok = whole(fmax(sc->system.alpha_s * d.storage_read_Bps / (double)per_tok, 1));
+    d.alpha_tok = whole(fmax(sc->system.alpha_s * d.storage_read_Bps / (double)stored_per_tok, 1));
     d.beta_tok = scenario_beta_tok(sc);
     *ret = d;
 }

@@ -23,10 +23,11 @@ struct scenario_side {
 
 struct scenario_derived {
     struct scenario_side prefill, decode;
-    uint32_t kv_parts;          /* tensor_kv_parts(): 1 without tensor parallelism */
-    uint64_t kv_bytes_per_tok;  /* all layers, as stored */
-    uint64_t full_block_bytes;  /* block_tok tokens, all layers: one storage I/O */
-    uint64_t layer_block_bytes; /* block_tok tokens, one (average) layer: one streamed piece,
+    uint32_t kv_parts;             /* tensor_kv_parts(): 1 without tensor parallelism */
+    uint64_t kv_bytes_per_tok;     /* all layers, in a GPU */
+    uint64_t stored_bytes_per_tok; /* all layers, in storage: see scenario_stored_bytes() */
+    uint64_t full_block_bytes;     /* block_tok tokens, all layers, as stored: one storage I/O */
+    uint64_t layer_block_bytes;    /* block_tok tokens, one (average) layer: one streamed piece,
                                    rounded up */
     uint64_t dram_buffer_tok;
     uint64_t request_kv_bytes; /* of a request of max_len_tok tokens */
@@ -38,6 +39,12 @@ struct scenario_derived {
 
 /* sc must be resolved (scenario_read()). */
 void scenario_derive(const struct scenario *sc, struct scenario_derived *ret);
+
+/*
+ * Bytes of one token in one (average) layer as storage holds them: system.restore. KV: the card's; hidden states:
+ * theirs, in BF16; compressed: restore_ratio of KV, a whole number of bytes.
+ */
+double scenario_stored_bytes(const struct scenario *sc);
 
 /* Share of the line rate that I/O of size bytes reaches: efficiency_max * s / (s +
  * half_size_bytes). */

@@ -39,7 +39,7 @@ static void explain_kv(const struct scenario *sc, const struct scenario_derived 
     fprintf(out, "  per token   %" PRIu64 " B = %u layers x %.10g B (%s)\n", d->kv_bytes_per_tok,
             sc->model.n_layers, sc->model.kv_bytes_per_tok_layer, sc->model.kv_dtype);
     fprintf(out, "  Full Block  %" PRIu64 " B = %u tok x %" PRIu64 " B, the unit of storage I/O\n",
-            d->full_block_bytes, sc->system.block_tok, d->kv_bytes_per_tok);
+            d->full_block_bytes, sc->system.block_tok, d->stored_bytes_per_tok);
     fprintf(out, "  Layer Block %" PRIu64 " B, the unit of streaming\n", d->layer_block_bytes);
     fprintf(out, "  a request of workload.max_len_tok = %" PRIu64 " tok: %s\n",
             sc->workload.max_len_tok, quantity(UNIT_BYTES, (double)d->request_kv_bytes).s);

@@ -32,6 +32,8 @@ static const char *const path_words[] = {"shorter_queue", "prefill", "decode",
 static const char *const decode_buffer_words[] = {"dram", "hbm", NULL};
 static const char *const hbm_promise_words[] = {"assignment", "admission", NULL};
 static const char *const decode_reuse_words[] = {"none", "hbm", "dram", NULL};
+static const char *const restore_words[] = {"kv", "hidden_states", "compressed", "gpu_direct",
+                                            NULL};
 static const char *const fidelity_words[] = {"auto", "layer", "packet", NULL};
 static const char *const transport_words[] = {"mem", "tcp", "verbs", NULL};
 static const char *const storage_words[] = {"uring", "usrbio", NULL};
@@ -307,6 +309,19 @@ const struct scenario_key scenario_keys[] = {
      .doc =
          "memory where decode nodes keep a turn's KV for the agent's next one, as long as nobody "
          "else needs the room"},
+    {ENUM("system.restore", system.restore, restore_words), .fallback = "kv",
+     .source = "the system itself",
+     .doc = "what is stored and how it comes back: KV; hidden states that prefill GPUs project "
+            "(HCache); KV "
+            "compressed by restore_ratio; KV read straight into prefill GPUs, past DRAM (GPUDirect "
+            "Storage)"},
+    {NUMBER("system.restore_ratio", system.restore_ratio, UNIT_NONE), .fallback = "0.25",
+     ABOVE_0(1), .source = "CacheGen (arXiv 2310.07240) makes KV 3.5-4.3 times smaller",
+     .doc = "compressed: bytes stored and moved per byte of KV"},
+    {NUMBER("system.restore_expand_Bps", system.restore_expand_Bps, UNIT_BPS), .fallback = "0",
+     FROM(0, 1e16), USUAL(1e9, 1e13),
+     .source = "CacheGen: decoding on the GPU is negligible; measure yours",
+     .doc = "compressed: KV bytes that a GPU expands per second; 0 = in no time"},
     {ENUM("system.fidelity", system.fidelity, fidelity_words), .fallback = "auto",
      .source = "convention",
      .doc = "detail of the simulated transfers: stages of layers; every layer; every packet, for "
@@ -352,6 +367,10 @@ const struct scenario_key scenario_keys[] = {
     {ENUM("system.qos_loopback", system.qos_loopback, qos_other_words), .fallback = "same",
      .source = "assumed: the paper relies on it; loopback does not pass the port's arbiter",
      .doc = "the same for copies within a node"},
+    {BOOL("system.qos_pcie", system.qos_pcie), .fallback = "false",
+     .source = "the paper: PCIe has no QoS for copies past the NIC",
+     .doc =
+         "copies past the NIC (cuda_memcpy, gpu_direct) yield to inference on a GPU's PCIe link"},
     {NUMBER("system.kv_queue_pairs", system.kv_queue_pairs, UNIT_NONE), .fallback = "4",
      ABOVE_0(1e4),
      .source = "assumed; inference has 24 per peer in a prefill, 1 per busy expert in a decode",
@@ -412,6 +431,9 @@ const struct scenario_key scenario_keys[] = {
      ABOVE_0(1e6), .source = "the trace as it is", .doc = "factor on generated tokens"},
     {NUMBER("workload.tool_latency_scale", workload.tool_latency_scale, UNIT_NONE), .fallback = "1",
      FROM(0, 1e6), .source = "the trace as it is", .doc = "factor on the pauses between turns"},
+    {NUMBER("workload.tool_latency_s", workload.tool_latency_s, UNIT_S), .fallback = "0",
+     FROM(0, 1e6), USUAL(0, 3600), .source = "the trace as it is",
+     .doc = "a pause before every turn but a session's first, beside the trace's"},
     {U32("workload.trace_block_tok", workload.trace_block_tok, UNIT_TOK), .fallback = "0",
      FROM(0, 1e6), .source = "the trace", .doc = "tokens per block id of the trace; 0 = its own"},
     {BOOL("workload.tolerant", workload.tolerant), .fallback = "false", .source = "convention",

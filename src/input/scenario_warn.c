@@ -148,6 +148,21 @@ static int warn_too_small(struct scenario_reading *r, const char *what, double b
                          r->sc.workload.max_len_tok, needs, what, has);
 }
 
+/* HCache saves bytes with multi-head attention only. */
+static int warn_hidden_larger(struct scenario_reading *r)
+{
+    const struct model_card *card = &r->sc.model;
+    uint64_t hidden = card_hidden_bytes_per_tok_layer(card);
+    if (r->sc.system.restore != RESTORE_BY_HIDDEN_STATES ||
+        (double)hidden <= card->kv_bytes_per_tok_layer) {
+        return 0;
+    }
+    return scenario_warn(r,
+                         "system.restore: hidden states of %s take %" PRIu64
+                         " bytes per token and layer, its KV %.6g: more has to be read, not less",
+                         card->name, hidden, card->kv_bytes_per_tok_layer);
+}
+
 int scenario_check_fit(struct scenario_reading *r)
 {
     const struct scenario *sc = &r->sc;
@@ -173,5 +188,5 @@ int scenario_check_fit(struct scenario_reading *r)
         ret = warn_too_small(r, "a prefill GPU without layerwise prefill",
                              (double)d.prefill.hbm_kv_bytes, needed);
     }
-    return ret;
+    return ret ? ret : warn_hidden_larger(r);
 }

@@ -21,7 +21,7 @@
  * max_len_tok below the model's context limit: a recorded turn beyond the model's own limit is an
  * error. A generated trajectory is always cut at its max_len_tok (0: the model's limit, but at most
  * 64K). tool_latency_scale multiplies the delays between turns and before a spawned session, not
- * arrivals.
+ * arrivals; tool_latency_s is then added to those between turns of the trace.
  */
 #ifndef DUALPATH_INPUT_WORKLOAD_H
 #define DUALPATH_INPUT_WORKLOAD_H

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/units.h"
+
 struct shape {
     struct trace *t;
     const struct scenario_workload *cfg;
@@ -110,7 +112,11 @@ static int shape_turn(const struct shape *sh, struct trace_session *s, uint32_t 
     *scaled_tok = prompt_tok + gen_tok;
     turn->prompt_tok = (uint32_t)prompt_tok;
     turn->gen_tok = (uint32_t)gen_tok;
-    return scale_ns(sh, &turn->delay_ns);
+    rc = scale_ns(sh, &turn->delay_ns);
+    if (rc == 0 && i > 0) {
+        turn->delay_ns += units_s_to_ns(sh->cfg->tool_latency_s);
+    }
+    return rc;
 }
 
 static int shape_session(const struct shape *sh, struct trace_session *s)

@@ -8,6 +8,9 @@
 /* One FP32 scale per this many FP8 values, in the published MLA and indexer cache layouts. */
 #define SCALE_GROUP 128
 
+/* Activations are kept in 16 bits whatever the weights and the KV are. */
+#define HIDDEN_BYTES 2
+
 uint32_t card_moe_layers(const struct model_card *card)
 {
     return card->n_experts ? card->n_layers - card->n_dense_layers : 0;
@@ -51,6 +54,21 @@ int card_set_kv_layout(struct model_card *card)
 uint64_t card_kv_bytes_per_tok(const struct model_card *card)
 {
     return (uint64_t)llround(card->kv_bytes_per_tok_layer * card->n_layers);
+}
+
+uint64_t card_hidden_bytes_per_tok_layer(const struct model_card *card)
+{
+    return (uint64_t)ceil(HIDDEN_BYTES * (double)card->hidden * card_full_layers(card) /
+                          card->n_layers);
+}
+
+double card_restore_flops_per_tok(const struct model_card *card)
+{
+    double elements = card->attention == ATTENTION_GQA
+                          ? 2.0 * card->n_kv_heads * card->head_dim
+                          : (double)card->kv_lora_rank + card->rope_dim;
+    elements += card->attention == ATTENTION_DSA ? card->indexer_dim : 0;
+    return 2.0 * card->hidden * elements * card_full_layers(card);
 }
 
 double card_attention_pairs(double cached_tok, double new_tok)

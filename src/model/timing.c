@@ -138,6 +138,32 @@ double timing_experts_ns(const struct timing_model *tm, double group_tok, uint32
                        expert_bytes(tm, &p, group_tok, group_gpus) / hbm_rate(tm)));
 }
 
+static double project_s(const struct timing_model *tm, double tok)
+{
+    double rate = gemm_peak(tm) * tm->gpu.mfu_gemm * tm->config.linear_efficiency;
+    double bytes = (double)card_hidden_bytes_per_tok_layer(&tm->card) * tm->card.n_layers +
+                   (double)card_kv_bytes_per_tok(&tm->card);
+    return hypot(card_restore_flops_per_tok(&tm->card) * tok / rate, bytes * tok / hbm_rate(tm));
+}
+
+double timing_restore_ns(const struct timing_model *tm, double tok)
+{
+    if (tm->config.free_compute || tok <= 0) {
+        return 0;
+    }
+    switch (tm->restore) {
+    case RESTORE_PROJECT:
+        return to_ns(project_s(tm, tok));
+    case RESTORE_EXPAND:
+        return tm->expand_Bps > 0
+                   ? to_ns(tok * (double)card_kv_bytes_per_tok(&tm->card) / tm->expand_Bps)
+                   : 0;
+    case RESTORE_NOTHING:
+        break;
+    }
+    return 0;
+}
+
 double timing_forward_fixed_ns(const struct timing_model *tm)
 {
     return tm->config.free_compute ? 0 : to_ns(tm->config.forward_fixed_s);

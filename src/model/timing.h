@@ -59,6 +59,13 @@ struct timing_config {
 /* The documented defaults; the source of each stands in timing.c. */
 struct timing_config timing_config_defaults(void);
 
+/* What a GPU has to do with KV that comes from storage before it can use it. */
+enum timing_restore {
+    RESTORE_NOTHING,
+    RESTORE_PROJECT, /* hidden states: the K and V projections of every token and layer */
+    RESTORE_EXPAND,  /* compressed KV: expand it */
+};
+
 /*
  * tp GPUs make an engine by tensor parallelism (model/tensor.h); 0 or 1: an engine is a GPU. Below,
  * "GPU" then stands for such an engine, and its times are those of each of its GPUs: with the
@@ -72,6 +79,8 @@ struct timing_model {
     struct gpu_profile gpu;
     struct timing_config config;
     uint32_t tp;
+    enum timing_restore restore;
+    double expand_Bps; /* RESTORE_EXPAND: KV bytes that a GPU makes per second; 0 = in no time */
 };
 
 /* Prefill attention of one request on one GPU, all layers: new_tok tokens on cached_tok. In ns. */
@@ -84,6 +93,14 @@ double timing_linear_ns(const struct timing_model *tm, double new_tok);
 /* Expert work per GPU when group_tok tokens are spread evenly over group_gpus GPUs, all layers; 0
  * if dense. */
 double timing_experts_ns(const struct timing_model *tm, double group_tok, uint32_t group_gpus);
+
+/*
+ * Restoration of the KV of tok tokens on one GPU, all layers.
+ *   PROJECT  one product, hypot of its two roofs like the others: card_restore_flops_per_tok() at the MFU of
+ *            dense projections, and hidden states read and KV written at the HBM's rate
+ *   EXPAND   KV bytes / expand_Bps
+ */
+double timing_restore_ns(const struct timing_model *tm, double tok);
 
 /* Fixed cost of one forward. */
 double timing_forward_fixed_ns(const struct timing_model *tm);

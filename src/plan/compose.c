@@ -38,13 +38,17 @@ static enum cluster_reuse reuse_of(const struct scenario_system *s)
 static void set_memories(const struct scenario *sc, const struct scenario_derived *d,
                          struct cluster *c)
 {
-    uint64_t block = kv_full_block_bytes(&c->kv);
+    uint64_t stored = kv_full_block_bytes(&c->stored), block = kv_full_block_bytes(&c->kv);
     uint64_t persist =
         (uint64_t)(COMPOSE_PERSIST_BUFFER_SHARE * (double)sc->cluster.dram_buffer_bytes);
-    c->persist_buffer_bytes = persist > block ? persist : block;
+    c->persist_buffer_bytes = persist > stored ? persist : stored;
     c->dram_buffer_bytes = sc->cluster.dram_buffer_bytes - c->persist_buffer_bytes;
-    c->storage_blocks = sc->cluster.storage.capacity_bytes / block;
-    c->prefill_hbm_bytes = d->prefill.hbm_kv_bytes;
+    c->storage_blocks = sc->cluster.storage.capacity_bytes / stored;
+    if (c->restore == CLUSTER_RESTORE_DIRECT) {
+        c->prefill_direct_bytes =
+            (uint64_t)(COMPOSE_DIRECT_SHARE * (double)d->prefill.hbm_kv_bytes);
+    }
+    c->prefill_hbm_bytes = d->prefill.hbm_kv_bytes - c->prefill_direct_bytes;
     c->decode_hbm_blocks = d->decode.hbm_kv_bytes / block;
 }
 
@@ -104,7 +108,7 @@ static void set_rules(const struct scenario *sc, const struct scenario_derived *
 
 static int check_storage(const struct scenario *sc, const struct cluster *c, struct err *err)
 {
-    uint64_t bytes = sc->cluster.storage.capacity_bytes, block = kv_full_block_bytes(&c->kv);
+    uint64_t bytes = sc->cluster.storage.capacity_bytes, block = kv_full_block_bytes(&c->stored);
     if (bytes == 0 || bytes >= block) {
         return 0;
     }
@@ -116,9 +120,39 @@ static int check_storage(const struct scenario *sc, const struct cluster *c, str
         (unsigned long long)bytes, (unsigned long long)block);
 }
 
+static enum timing_restore restore_of(const struct scenario *sc)
+{
+    static const enum timing_restore restores[] = {
+        [RESTORE_BY_KV] = RESTORE_NOTHING,
+        [RESTORE_BY_HIDDEN_STATES] = RESTORE_PROJECT,
+        [RESTORE_BY_COMPRESSED] = RESTORE_EXPAND,
+        [RESTORE_BY_GPU_DIRECT] = RESTORE_NOTHING,
+    };
+    return restores[sc->system.restore];
+}
+
+static void set_restore(const struct scenario *sc, struct cluster *c)
+{
+    static const enum cluster_restore restores[] = {
+        [RESTORE_BY_KV] = CLUSTER_RESTORE_KV,
+        [RESTORE_BY_HIDDEN_STATES] = CLUSTER_RESTORE_HIDDEN,
+        [RESTORE_BY_COMPRESSED] = CLUSTER_RESTORE_COMPRESSED,
+        [RESTORE_BY_GPU_DIRECT] = CLUSTER_RESTORE_DIRECT,
+    };
+    c->restore = restores[sc->system.restore];
+    c->stored = c->wire = c->kv;
+    if (c->restore == CLUSTER_RESTORE_HIDDEN || c->restore == CLUSTER_RESTORE_COMPRESSED) {
+        c->stored.layer_tok_bytes = (uint64_t)scenario_stored_bytes(sc);
+    }
+    if (c->restore == CLUSTER_RESTORE_COMPRESSED) {
+        c->wire = c->stored;
+    }
+}
+
 static int check_buffer(const struct scenario *sc, const struct cluster *c, struct err *err)
 {
-    uint64_t least = 2 * kv_full_block_bytes(&c->kv); /* one for prompts, one to persist from */
+    /* One for prompts, one to persist from. */
+    uint64_t least = cluster_decode_room_bytes(c, 1) + kv_full_block_bytes(&c->stored);
     if (sc->cluster.dram_buffer_bytes >= least) {
         return 0;
     }
@@ -148,8 +182,12 @@ int compose_cluster(const struct scenario *sc, struct timing_model *ret_timing,
 {
     struct scenario_derived d;
     scenario_derive(sc, &d);
-    *ret_timing = (struct timing_model){
-        .card = sc->model, .gpu = sc->cluster.gpu, .config = sc->timing, .tp = sc->system.tp_gpus};
+    *ret_timing = (struct timing_model){.card = sc->model,
+                                        .gpu = sc->cluster.gpu,
+                                        .config = sc->timing,
+                                        .tp = sc->system.tp_gpus,
+                                        .restore = restore_of(sc),
+                                        .expand_Bps = sc->system.restore_expand_Bps};
     double per_layer = sc->model.kv_bytes_per_tok_layer;
     if (per_layer != floor(per_layer)) {
         err_field(err, "model.kv_bytes_per_tok_layer");
@@ -168,6 +206,7 @@ int compose_cluster(const struct scenario *sc, struct timing_model *ret_timing,
                .layer_tok_bytes = (uint64_t)per_layer},
         .timing = ret_timing,
     };
+    set_restore(sc, &c);
     if (check_buffer(sc, &c, err) || check_storage(sc, &c, err)) {
         return err->code;
     }
@@ -192,7 +231,9 @@ static int too_big(const char *trace, uint32_t session, uint32_t turn, uint64_t 
 static int check_turn(const struct cluster *c, uint32_t session, uint32_t turn,
                       const struct workload_turn *t, const char *trace, struct err *err)
 {
-    uint64_t room = kv_room_bytes(&c->kv, t->prompt_tok);
+    uint64_t room = cluster_decode_room_bytes(c, t->prompt_tok);
+    uint64_t direct =
+        c->restore == CLUSTER_RESTORE_DIRECT ? kv_room_bytes(&c->stored, t->prompt_tok) : 0;
     uint64_t prefill = cluster_prefill_hbm_bytes(c, t->prompt_tok);
     uint64_t blocks = cluster_decode_blocks(c, t->prompt_tok, t->gen_tok);
     if (room > c->dram_buffer_bytes) {
@@ -203,6 +244,12 @@ static int check_turn(const struct cluster *c, uint32_t session, uint32_t turn,
     if (prefill > c->prefill_hbm_bytes) {
         return too_big(trace, session, turn, prefill, "bytes of KV in a forward",
                        c->prefill_hbm_bytes, "a prefill GPU's HBM (less weights and reserve)",
+                       "cluster.hbm_bytes (cluster.gpu)", err);
+    }
+    if (direct > c->prefill_direct_bytes) {
+        return too_big(trace, session, turn, direct, "bytes of KV read straight into a GPU",
+                       c->prefill_direct_bytes,
+                       "the share for it of a prefill GPU's HBM (less weights and reserve)",
                        "cluster.hbm_bytes (cluster.gpu)", err);
     }
     if (blocks > c->decode_hbm_blocks) {

@@ -33,6 +33,10 @@
 double compose_engine_nic_Bps(const struct scenario *sc);
 uint32_t compose_hbm_copies(const struct scenario *sc);
 
+/* Share of a prefill GPU's HBM for KV that hits read straight into it may hold (restore gpu_direct);
+ * the rest is for the layers of the batch in the forward. */
+#define COMPOSE_DIRECT_SHARE 0.8
+
 /* ret_timing must outlive ret_cluster, which points to it. -EINVAL with err when the groups do not
  * come out even or the KV layout is not one of whole bytes. */
 int compose_cluster(const struct scenario *sc, struct timing_model *ret_timing,

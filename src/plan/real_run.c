@@ -100,14 +100,9 @@ static int check_scenario(const struct scenario *sc, const struct cluster *c, st
                        "found %" PRIu64 ", expected 0: real runs read from storage alone",
                        sc->cluster.dram_cache_bytes);
     }
-    const struct scenario_hw *hw = &sc->hw;
-    bool rdma = *hw->rdma_device || hw->service_level || hw->traffic_class;
-    if (rdma && strcmp(hw->transport, "verbs") != 0) {
-        err_field(err, *hw->rdma_device    ? "hw.rdma_device"
-                       : hw->service_level ? "hw.service_level"
-                                           : "hw.traffic_class");
-        return err_set(err, -EINVAL, "found a value, but hw.transport is \"%s\", not verbs",
-                       hw->transport);
+    if (c->restore != CLUSTER_RESTORE_KV) {
+        err_field(err, "system.restore");
+        return err_set(err, -EINVAL, "expected \"kv\": a real run has no other yet");
     }
     if (c->kv.layer_tok_bytes % sizeof(float)) {
         err_field(err, "model.kv_bytes_per_tok_layer");

@@ -102,7 +102,9 @@ static struct sim_isolation_config isolation_of(const struct scenario_system *s)
     return (struct sim_isolation_config){.port = qos_mode(QOS_OTHER_SAME, s->qos),
                                          .egress = qos_mode(s->qos_switch, s->qos),
                                          .local = qos_mode(s->qos_loopback, s->qos),
-                                         .kv_queue_pairs = s->kv_queue_pairs};
+                                         .kv_queue_pairs = s->kv_queue_pairs,
+                                         .pcie_classes = s->qos_pcie,
+                                         .reads_on_pcie = s->restore == RESTORE_BY_GPU_DIRECT};
 }
 
 static struct sim_submit_config submit_of(const struct scenario_system *s)

@@ -28,7 +28,7 @@ static int check_bytes(const struct simulation *s, struct err *err)
             return rc;
         }
     }
-    uint64_t per_tok = s->cluster.kv.layer_tok_bytes * s->cluster.kv.n_layers, kept_tok = 0;
+    uint64_t per_tok = s->cluster.stored.layer_tok_bytes * s->cluster.stored.n_layers, kept_tok = 0;
     for (uint32_t i = 0; i < s->n_decode; i++) {
         kept_tok += s->decode[i].kept_counts.hit_tok;
     }
@@ -110,6 +110,9 @@ static int check_room(const struct simulation *s, struct err *err)
         rc = check_space(&s->prefill[i].dram, "prefill DRAM buffer in use", err);
         rc = rc ? rc
                 : equal(err, "requests left at a prefill node", s->prefill[i].requests.n_used, 0);
+        for (uint32_t g = 0; g < s->cluster.gpus_per_node && rc == 0; g++) {
+            rc = check_space(&s->prefill[i].engines[g].direct, "prefill HBM in use", err);
+        }
     }
     for (uint32_t i = 0; i < s->n_decode && rc == 0; i++) {
         const struct decode_node *dn = &s->decode[i];

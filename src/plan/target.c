@@ -27,21 +27,22 @@ static int find_columns(const struct csv_rows *rows, struct columns *c, struct e
     return rc ? rc : csv_rows_require(rows, "fit", &c->fit, err);
 }
 
-static int split_sets(const char *text, struct target *t)
+int target_split_sets(const char *text, char ***sets, size_t *n_sets)
 {
     char *copy = strdup(text), *rest = copy, *word;
-    t->sets = calloc(strlen(text) / 2 + 1, sizeof(char *));
-    if (!copy || !t->sets) {
+    char **more = realloc(*sets, (*n_sets + strlen(text) / 2 + 1) * sizeof(char *));
+    *sets = more ? more : *sets;
+    if (!copy || !more) {
         free(copy);
         return -ENOMEM;
     }
     while ((word = strtok_r(rest, " ", &rest))) {
-        t->sets[t->n_sets] = strdup(word);
-        if (!t->sets[t->n_sets]) {
+        more[*n_sets] = strdup(word);
+        if (!more[*n_sets]) {
             free(copy);
             return -ENOMEM;
         }
-        t->n_sets++;
+        ++*n_sets;
     }
     free(copy);
     return 0;
@@ -57,7 +58,7 @@ static int read_row(const struct csv_rows *rows, const struct columns *c, struct
     t->scenario = strdup(csv_rows_cell(rows, c->scenario));
     t->metric = strdup(csv_rows_cell(rows, c->metric));
     if (!t->experiment || !t->model || !t->scenario || !t->metric ||
-        split_sets(csv_rows_cell(rows, c->set), t)) {
+        target_split_sets(csv_rows_cell(rows, c->set), &t->sets, &t->n_sets)) {
         return err_nomem(err);
     }
     t->published = strtod(published, &end);

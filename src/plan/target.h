@@ -35,6 +35,10 @@ struct targets {
 int targets_read(const char *path, struct targets *ret, struct err *err);
 void targets_done(struct targets *t);
 
+/* Appends the PATH=VALUE settings of text, separated by spaces, to *sets (malloc'd strings in a
+ * malloc'd array). 0 or -ENOMEM. */
+int target_split_sets(const char *text, char ***sets, size_t *n_sets);
+
 /* The value that row's setting gives to a path, NULL if it has none. */
 const char *target_setting(const struct target *t, const char *path);
 

@@ -24,6 +24,24 @@ enum cluster_path {
 /* What a decode node does with a context when a turn is over: see sched/decode_kept.h. */
 enum cluster_reuse { CLUSTER_REUSE_NONE, CLUSTER_REUSE_HBM, CLUSTER_REUSE_DRAM };
 
+/*
+ * What is stored of a context and how it comes back to the GPUs:
+ *   KV        as it is
+ *   HIDDEN    hidden states, of which the prefill GPU makes the KV of the hits in the first chunk's
+ *             forward (HCache, arXiv 2410.05004). On both paths it then sends the KV of hits and
+ *             misses to the decode buffer, the hidden states of the misses beside it; decoded
+ *             blocks are persisted as hidden states too
+ *   COMPRESSED  smaller KV in storage, in buffers and on the wire, expanded in the GPU that uses it
+ *   DIRECT    KV; the PE path reads it from storage into the prefill GPU (GPUDirect Storage), where
+ *             it stays until the prompt's KV has been stored in the decode buffer
+ */
+enum cluster_restore {
+    CLUSTER_RESTORE_KV,
+    CLUSTER_RESTORE_HIDDEN,
+    CLUSTER_RESTORE_COMPRESSED,
+    CLUSTER_RESTORE_DIRECT
+};
+
 struct cluster {
     uint32_t prefill_nodes, decode_nodes, gpus_per_node;
     uint32_t prefill_ep_gpus, decode_ep_gpus; /* EP group sizes */
@@ -31,6 +49,10 @@ struct cluster {
      * all. */
     uint32_t prefill_group_nodes, decode_group_nodes;
     struct kv_layout kv;
+    /* The same blocks in buffers and between GPUs, and in storage: other bytes, unless restore is KV
+     * or DIRECT. */
+    struct kv_layout wire, stored;
+    enum cluster_restore restore;
     /* Granularity of layer streaming, see sim/sim_compute.h; 1 = every layer. */
     uint32_t stage_layers;
     const struct timing_model *timing; /* the engines' prediction of attention time */
@@ -56,10 +78,11 @@ struct cluster {
     uint64_t dram_buffer_bytes; /* per node, for prompts on their way */
     /* Per node, for blocks on their way from decode GPUs to storage. */
     uint64_t persist_buffer_bytes;
-    uint64_t prefill_hbm_bytes; /* per GPU, for KV of the batch in a forward */
-    uint64_t decode_hbm_blocks; /* per GPU */
-    uint64_t storage_blocks;    /* capacity of the storage, see sched/stored.h; 0 = no limit */
-    uint64_t span_bytes;        /* address range set apart for one request in a memory */
+    uint64_t prefill_hbm_bytes;    /* per GPU, for KV of the batch in a forward */
+    uint64_t prefill_direct_bytes; /* per GPU, for hits read straight into it */
+    uint64_t decode_hbm_blocks;    /* per GPU */
+    uint64_t storage_blocks;       /* capacity of the storage, see sched/stored.h; 0 = no limit */
+    uint64_t span_bytes;           /* address range set apart for one request in a memory */
     /* Where the persist buffer begins, behind all spans of prompts. */
     uint64_t staging_offset_bytes;
     bool retry; /* requests of a node that dies are run again elsewhere, see sched/retry.h */
@@ -94,10 +117,23 @@ static inline uint32_t cluster_layers_held(const struct cluster *c)
     return c->layerwise && c->kv.n_layers > 2 ? 2 : c->kv.n_layers;
 }
 
-/* Bytes of HBM that a prefill GPU needs for a context of tok tokens in a forward. */
+/* Bytes of HBM that a prefill GPU needs for a context of tok tokens in a forward: KV, and what it is
+ * made of. */
 static inline uint64_t cluster_prefill_hbm_bytes(const struct cluster *c, uint32_t tok)
 {
-    return kv_room_bytes(&c->kv, tok) / c->kv.n_layers * cluster_layers_held(c);
+    uint64_t bytes = kv_room_bytes(&c->kv, tok) / c->kv.n_layers * cluster_layers_held(c);
+    bool made = c->restore == CLUSTER_RESTORE_HIDDEN || c->restore == CLUSTER_RESTORE_COMPRESSED;
+    return made ? bytes + kv_room_bytes(&c->stored, tok) / c->kv.n_layers * cluster_layers_held(c)
+                : bytes;
+}
+
+/* Room of a prompt in the decode buffer: its KV, and what of it is to be stored where that is
+ * another thing. */
+static inline uint64_t cluster_decode_room_bytes(const struct cluster *c, uint32_t prompt_tok)
+{
+    uint64_t bytes = kv_room_bytes(&c->wire, prompt_tok);
+    return c->restore == CLUSTER_RESTORE_HIDDEN ? bytes + kv_room_bytes(&c->stored, prompt_tok)
+                                                : bytes;
 }
 
 /* HBM blocks of a decode GPU for a request: KV of the last generated token is never computed. */

@@ -30,6 +30,8 @@ struct compute_item {
     uint32_t request;
     uint32_t cached_tok; /* context before this chunk: hits and earlier chunks */
     uint32_t new_tok;    /* tokens of this chunk */
+    /* Cached tokens whose KV has to be made of what came: timing_restore_ns(). */
+    uint32_t restored_tok;
     struct compute_kv kv;
     /* Set by the engine at any time: nobody needs it any more, and its KV may not come. A backend
      * leaves it out of the layers that it has not begun. */

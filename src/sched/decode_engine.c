@@ -8,6 +8,11 @@ static const struct kv_layout *kv_of(const struct decode_request *r)
     return &r->owner->node.cluster->kv;
 }
 
+static const struct kv_layout *stored_of(const struct decode_request *r)
+{
+    return &r->owner->node.cluster->stored;
+}
+
 struct dp_place decode_request_place(const struct decode_request *r, enum dp_tier tier)
 {
     uint64_t slot = tier == DP_DRAM ? r->dram.slot : r->hbm.slot;
@@ -154,7 +159,7 @@ static struct dp_place staging_place(const struct block_write *w)
 {
     const struct cluster *c = w->request->owner->node.cluster;
     struct dp_place p = decode_request_place(w->request, DP_DRAM);
-    p.offset_bytes = c->staging_offset_bytes + w->staging.slot * kv_full_block_bytes(&c->kv);
+    p.offset_bytes = c->staging_offset_bytes + w->staging.slot * kv_full_block_bytes(&c->stored);
     return p;
 }
 
@@ -170,7 +175,7 @@ static void block_copied(struct dp_op *op)
                            .traffic_class = DP_CLASS_PERSIST,
                            .chain = node_chain(&r->start),
                            .done = block_written};
-    kv_shape_blocks(&w->op, kv_of(r), 0, 1, staged, staged);
+    kv_shape_blocks(&w->op, stored_of(r), 0, 1, staged, staged);
     w->op.chain.first_block = w->block;
     node_submit(&r->owner->node, &w->op, r->start.r.request);
     r->n_copying--;
@@ -185,7 +190,7 @@ static void staging_granted(struct space_claim *claim)
     from.offset_bytes += w->block * kv_full_block_bytes(kv_of(r));
     w->op =
         (struct dp_op){.kind = DP_COPY, .traffic_class = DP_CLASS_PERSIST, .done = block_copied};
-    kv_shape_blocks(&w->op, kv_of(r), 0, 1, from, staging_place(w));
+    kv_shape_blocks(&w->op, stored_of(r), 0, 1, from, staging_place(w));
     node_submit(&r->owner->node, &w->op, r->start.r.request);
 }
 
@@ -197,8 +202,8 @@ void decode_engine_persist(struct decode_request *r, uint32_t block)
     w->request = r;
     w->index = index;
     w->block = block;
-    w->staging =
-        (struct space_claim){.amount = kv_full_block_bytes(kv_of(r)), .granted = staging_granted};
+    w->staging = (struct space_claim){.amount = kv_full_block_bytes(stored_of(r)),
+                                      .granted = staging_granted};
     r->n_copying++;
     r->n_writing++;
     int rc = space_ask(&dn->staging, &w->staging);

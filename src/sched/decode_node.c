@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "sched/decode_engine.h"
@@ -11,6 +12,16 @@
 static const struct kv_layout *kv_of(const struct decode_request *r)
 {
     return &r->owner->node.cluster->kv;
+}
+
+static const struct kv_layout *wire_of(const struct decode_request *r)
+{
+    return &r->owner->node.cluster->wire;
+}
+
+static const struct kv_layout *stored_of(const struct decode_request *r)
+{
+    return &r->owner->node.cluster->stored;
 }
 
 static bool in_hbm(const struct decode_request *r)
@@ -89,6 +100,14 @@ static struct dp_place push_source(const struct decode_request *r, const struct 
     return p;
 }
 
+/* Hits alone are what was read; with earlier chunks behind them, what the prefill GPU has sent. */
+static const struct kv_layout *pushed_layout(const struct decode_request *r,
+                                             const struct msg_push *m)
+{
+    bool as_read = m->first_tok == 0 && m->n_tok == r->start.r.hit_tok;
+    return as_read && r->start.decode_tok == r->start.r.hit_tok ? stored_of(r) : wire_of(r);
+}
+
 static void on_push(struct decode_request *r, const struct msg_push *m)
 {
     struct dp_place gpu = {.node = r->start.prefill_node,
@@ -105,7 +124,7 @@ static void on_push(struct decode_request *r, const struct msg_push *m)
                            .done = push_done,
                            .progress = push_progress,
                            .notify_at = m->notify_at};
-    kv_shape_layers(&p->op, kv_of(r), m->first_tok, m->n_tok, push_source(r, m), gpu);
+    kv_shape_layers(&p->op, pushed_layout(r, m), m->first_tok, m->n_tok, push_source(r, m), gpu);
     node_submit(&r->owner->node, &p->op, r->start.r.request);
 }
 
@@ -154,7 +173,8 @@ static void read_hits(struct decode_request *r)
                              .traffic_class = DP_CLASS_READ,
                              .chain = node_chain(&r->start),
                              .done = read_done};
-    kv_shape_blocks(&r->read, kv_of(r), first, r->start.decode_tok / block - first, buffer, buffer);
+    kv_shape_blocks(&r->read, stored_of(r), first, r->start.decode_tok / block - first, buffer,
+                    buffer);
     node_submit(&r->owner->node, &r->read, r->start.r.request);
 }
 
@@ -176,7 +196,7 @@ static void buffer_granted(struct decode_request *r)
 /* Blocks of the prompt that still have to be written keep their room in the buffer. */
 static uint64_t unpersisted_bytes(const struct decode_request *r)
 {
-    return r->persisted ? 0 : new_prompt_blocks(r) * kv_full_block_bytes(kv_of(r));
+    return r->persisted ? 0 : new_prompt_blocks(r) * kv_full_block_bytes(stored_of(r));
 }
 
 /* So many bytes in DRAM are needed no more. For the next turn the full blocks are kept, as soon as
@@ -238,7 +258,7 @@ static void persist_prompt(struct decode_request *r)
                                 .chain = node_chain(&r->start),
                                 .done = prompt_persisted};
     struct dp_place dram = decode_request_place(r, DP_DRAM);
-    kv_shape_blocks(&r->persist, kv_of(r), r->start.r.hit_tok / kv_of(r)->block_tok,
+    kv_shape_blocks(&r->persist, stored_of(r), r->start.r.hit_tok / kv_of(r)->block_tok,
                     new_prompt_blocks(r), dram, dram);
     node_submit(&r->owner->node, &r->persist, r->start.r.request);
 }
@@ -252,6 +272,27 @@ static void leave_buffer(struct decode_request *r)
     }
 }
 
+static void expanded(struct loop_timer *t)
+{
+    decode_engine_run(container_of(t, struct decode_request, expand_timer));
+}
+
+/* Compressed KV is expanded in HBM, one prompt after the other; decode steps go on meanwhile. */
+static void expand(struct decode_request *r)
+{
+    struct node *n = &r->owner->node;
+    bool compressed = n->cluster->restore == CLUSTER_RESTORE_COMPRESSED;
+    double ns = compressed ? timing_restore_ns(n->cluster->timing, r->start.r.prompt_tok) : 0;
+    if (ns <= 0) {
+        decode_engine_run(r);
+        return;
+    }
+    uint64_t *free_ns = &r->owner->expander_free_ns[r->start.decode_gpu];
+    *free_ns = (*free_ns > now_ns(r) ? *free_ns : now_ns(r)) + (uint64_t)llround(ns);
+    loop_timer_init(&r->expand_timer, expanded);
+    loop_arm(n->ports.loop, &r->expand_timer, *free_ns);
+}
+
 static void admitted(struct dp_op *op)
 {
     struct decode_request *r = container_of(op, struct decode_request, admit);
@@ -263,12 +304,12 @@ static void admitted(struct dp_op *op)
         return;
     }
     leave_buffer(r);
-    decode_engine_run(r);
+    expand(r);
 }
 
 static void admit(struct decode_request *r)
 {
-    const struct kv_layout *kv = kv_of(r);
+    const struct kv_layout *kv = wire_of(r);
     uint32_t first = r->hbm_kept_tok / kv->block_tok;
     r->admit = (struct dp_op){.kind = DP_COPY, .traffic_class = DP_CLASS_ADMIT, .done = admitted};
     kv_shape_blocks(&r->admit, kv, first, kv_blocks(kv, r->start.r.prompt_tok) - first,
@@ -336,7 +377,8 @@ static void ask_buffer(struct decode_request *r)
     uint64_t hbm_kept = kv_room_bytes(kv_of(r), r->hbm_kept_tok);
     r->dram.granted = dram_granted;
     r->dram.into = r->kept && r->hbm_kept_tok == 0 ? &r->kept->claim : NULL;
-    ask_room(r, &dn->dram, &r->dram, kv_room_bytes(kv_of(r), r->start.r.prompt_tok) - hbm_kept,
+    ask_room(r, &dn->dram, &r->dram,
+             cluster_decode_room_bytes(dn->node.cluster, r->start.r.prompt_tok) - hbm_kept,
              "decode buffer");
 }
 
@@ -441,7 +483,8 @@ int decode_node_init(struct decode_node *dn, const struct cluster *cluster,
     idmap_init(&dn->by_id);
     list_init(&dn->all);
     dn->hbm = calloc(cluster->gpus_per_node, sizeof(*dn->hbm));
-    if (!dn->hbm) {
+    dn->expander_free_ns = calloc(cluster->gpus_per_node, sizeof(*dn->expander_free_ns));
+    if (!dn->hbm || !dn->expander_free_ns) {
         decode_node_done(dn);
         return -ENOMEM;
     }
@@ -467,7 +510,9 @@ void decode_node_done(struct decode_node *dn)
         space_done(&dn->hbm[gpu]);
     }
     free(dn->hbm);
+    free(dn->expander_free_ns);
     dn->hbm = NULL;
+    dn->expander_free_ns = NULL;
     space_done(&dn->dram);
     space_done(&dn->staging);
     pool_done(&dn->requests);

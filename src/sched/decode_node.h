@@ -49,6 +49,7 @@ struct decode_request {
     uint32_t hbm_kept_tok;             /* that much of the prompt never is in the DRAM buffer */
     struct dp_op read, admit, persist; /* persist: the prompt's new blocks */
     struct decode_push pushes[MSG_MAX_PUSHES];
+    struct loop_timer expand_timer; /* compressed KV */
     struct compute_sequence sequence;
     bool admitted;             /* KV is in HBM and the buffer given back */
     bool persisted;            /* the prompt's new blocks are durable */
@@ -63,9 +64,10 @@ struct decode_request {
 
 struct decode_node {
     struct node node;
-    struct space dram;    /* bytes */
-    struct space staging; /* bytes, for decoded blocks */
-    struct space *hbm;    /* blocks, by GPU */
+    struct space dram;          /* bytes */
+    struct space staging;       /* bytes, for decoded blocks */
+    struct space *hbm;          /* blocks, by GPU */
+    uint64_t *expander_free_ns; /* by GPU: when it has expanded what was admitted so far */
     struct pool requests, block_writes;
     struct list all; /* requests */
     struct idmap by_id;

@@ -11,13 +11,23 @@ static const struct cluster *cluster_of(const struct prefill_engine *e)
     return e->owner->node.cluster;
 }
 
+static bool has(const struct prefill_request *r, enum cluster_restore restore)
+{
+    return r->owner->node.cluster->restore == restore;
+}
+
 /* A request's span in the node's buffer and in the GPU, see cluster.span_bytes. */
-struct dp_place prefill_dram_place(const struct prefill_request *r)
+struct dp_place prefill_hits_place(const struct prefill_request *r)
 {
     return (struct dp_place){.node = r->owner->node.id,
                              .gpu = r->engine->gpu,
-                             .tier = DP_DRAM,
+                             .tier = has(r, CLUSTER_RESTORE_DIRECT) ? DP_HBM : DP_DRAM,
                              .offset_bytes = r->dram.slot * r->owner->node.cluster->span_bytes};
+}
+
+struct space *prefill_hits_space(struct prefill_request *r)
+{
+    return has(r, CLUSTER_RESTORE_DIRECT) ? &r->engine->direct : &r->owner->dram;
 }
 
 static uint64_t hbm_offset(const struct prefill_request *r)
@@ -51,6 +61,26 @@ static bool reads_here(const struct prefill_request *r)
 static uint32_t miss_tok(const struct prefill_request *r)
 {
     return r->start.r.prompt_tok - r->start.r.hit_tok;
+}
+
+/* The first chunk makes the KV of the hits from hidden states and sends it on: later ones find it in
+ * the decode buffer. */
+static bool projects_hits(const struct prefill_request *r)
+{
+    return has(r, CLUSTER_RESTORE_HIDDEN) && r->done_tok == 0;
+}
+
+static bool loads_here(const struct prefill_request *r)
+{
+    return reads_here(r) && (!has(r, CLUSTER_RESTORE_HIDDEN) || projects_hits(r));
+}
+
+static uint32_t restored_tok(const struct prefill_request *r)
+{
+    if (has(r, CLUSTER_RESTORE_COMPRESSED)) {
+        return r->start.r.hit_tok + r->done_tok;
+    }
+    return projects_hits(r) ? r->start.r.hit_tok : 0;
 }
 
 static bool is_last_chunk(const struct prefill_request *r)
@@ -133,7 +163,7 @@ static void load_done(struct dp_op *op)
     if (!node_op_ok(&r->owner->node, op, r->start.r.request)) {
         return;
     }
-    if (is_last_chunk(r)) {
+    if (is_last_chunk(r) || projects_hits(r)) {
         space_give(&r->owner->dram, &r->dram, r->dram.amount);
     }
     loads_advanced(r->engine);
@@ -155,8 +185,8 @@ static void load_hits(struct prefill_request *r)
                              .done = load_done,
                              .progress = load_progress,
                              .notify_at = next_load_mark(n->cluster, 0)};
-    kv_shape_layers(&r->load, &n->cluster->kv, r->start.decode_tok,
-                    r->start.r.hit_tok - r->start.decode_tok, prefill_dram_place(r), hbm_place(r));
+    kv_shape_layers(&r->load, &n->cluster->stored, r->start.decode_tok,
+                    r->start.r.hit_tok - r->start.decode_tok, prefill_hits_place(r), hbm_place(r));
     r->load_layers = 0;
     node_submit(n, &r->load, r->start.r.request);
 }
@@ -182,17 +212,17 @@ static void ask_for_push(struct prefill_request *r, uint32_t stream, uint32_t fi
 }
 
 /*
- * KV before this chunk: hits that were read here from this node's buffer, all else from the decode
- * node: earlier chunks and the hits read there, in one piece unless hits read here lie between, and
- * the hits that the decode node has kept, which lie elsewhere.
+ * KV before this chunk: hits that were read here from this node's buffer (or in the GPU already), all
+ * else from the decode node: earlier chunks and the hits read there, in one piece unless hits read
+ * here lie between, and the hits that the decode node has kept, which lie elsewhere.
  */
 static void start_loads(struct prefill_request *r)
 {
     const struct msg_start *s = &r->start;
-    uint32_t apart_tok = reads_here(r) ? s->decode_tok : s->kept_tok;
-    uint32_t from = reads_here(r) ? s->r.hit_tok : s->kept_tok;
+    uint32_t apart_tok = loads_here(r) ? s->decode_tok : s->kept_tok;
+    uint32_t from = loads_here(r) ? s->r.hit_tok : s->kept_tok;
     r->load_layers = r->push_layers[0] = r->push_layers[1] = r->owner->node.cluster->kv.n_layers;
-    if (reads_here(r)) {
+    if (loads_here(r) && !has(r, CLUSTER_RESTORE_DIRECT)) {
         load_hits(r);
     }
     ask_for_push(r, 0, 0, apart_tok);
@@ -217,6 +247,9 @@ static void chunk_over(struct prefill_request *r)
         prefill_engine_announce(r->engine);
         return;
     }
+    if (reads_here(r) && has(r, CLUSTER_RESTORE_DIRECT)) {
+        space_give(&r->engine->direct, &r->dram, r->dram.amount);
+    }
     struct msg m = {.type = MSG_PROMPT_KV, .u.prompt_kv = r->start.r};
     node_send(&pn->node, MSG_NODE(r->start.decode_node), &m);
     prefill_request_forget(r);
@@ -238,15 +271,15 @@ static void drained(struct prefill_engine *e)
     }
 }
 
-static void store_done(struct dp_op *op)
+static void one_stored(struct prefill_request *r, struct dp_op *op)
 {
-    struct prefill_request *r = container_of(op, struct prefill_request, store);
     struct prefill_engine *e = r->engine;
+    r->n_storing--;
     if (r->cancelled) {
         prefill_request_settle(r);
         return;
     }
-    if (!node_op_ok(&r->owner->node, op, r->start.r.request)) {
+    if (!node_op_ok(&r->owner->node, op, r->start.r.request) || r->n_storing > 0) {
         return;
     }
     bool draining = r->draining;
@@ -263,7 +296,7 @@ static void store_done(struct dp_op *op)
 static bool is_under_way(const struct prefill_request *r)
 {
     return r->computing || dp_op_active(&r->read) || dp_op_active(&r->load) ||
-           dp_op_active(&r->store);
+           dp_op_active(&r->store) || dp_op_active(&r->keep);
 }
 
 /* What the scheduler counts as done here, if its first token has not come, are neither the request
@@ -276,7 +309,7 @@ void prefill_request_settle(struct prefill_request *r)
         return;
     }
     if (r->dram.held) {
-        space_give(&pn->dram, &r->dram, r->dram.amount);
+        space_give(prefill_hits_space(r), &r->dram, r->dram.amount);
     }
     if (r->chunk_tok > 0) {
         slots_give(&e->hbm_slots, r->hbm_slot);
@@ -308,28 +341,58 @@ void prefill_request_cancel(struct prefill_request *r)
     struct prefill_node *pn = r->owner;
     r->cancelled = true;
     list_remove(&r->ready_node);
-    space_withdraw(&pn->dram, &r->dram);
+    space_withdraw(prefill_hits_space(r), &r->dram);
     dp_cancel(pn->node.ports.dp, &r->read);
     dp_cancel(pn->node.ports.dp, &r->load);
     dp_cancel(pn->node.ports.dp, &r->store);
+    dp_cancel(pn->node.ports.dp, &r->keep);
     if (r->computing) {
         drop_from_batch(r);
     }
     prefill_request_settle(r);
 }
 
+static void store_done(struct dp_op *op)
+{
+    one_stored(container_of(op, struct prefill_request, store), op);
+}
+
+static void keep_done(struct dp_op *op)
+{
+    one_stored(container_of(op, struct prefill_request, keep), op);
+}
+
+/* Sends what the chunk has of tokens from.. on in a layout to the decode buffer, as it is made. */
+static void submit_store(struct prefill_request *r, struct dp_op *op, void (*done)(struct dp_op *),
+                         const struct kv_layout *layout, uint32_t from, uint32_t layers_done)
+{
+    uint32_t end = r->start.r.hit_tok + r->done_tok + r->chunk_tok;
+    *op = (struct dp_op){
+        .kind = DP_COPY, .traffic_class = DP_CLASS_STORE, .parts_ready = layers_done, .done = done};
+    kv_shape_layers(op, layout, from, end - from, hbm_place(r), decode_place(r));
+    r->n_storing++;
+    node_submit(&r->owner->node, op, r->start.r.request);
+}
+
 static void start_store(struct prefill_request *r, uint32_t layers_done)
 {
-    struct node *n = &r->owner->node;
+    const struct cluster *c = r->owner->node.cluster;
     uint32_t computed_from = r->start.r.hit_tok + r->done_tok;
     uint32_t from = reads_here(r) && r->done_tok == 0 ? r->start.decode_tok : computed_from;
-    r->store = (struct dp_op){.kind = DP_COPY,
-                              .traffic_class = DP_CLASS_STORE,
-                              .parts_ready = layers_done,
-                              .done = store_done};
-    kv_shape_layers(&r->store, &n->cluster->kv, from, computed_from + r->chunk_tok - from,
-                    hbm_place(r), decode_place(r));
-    node_submit(n, &r->store, r->start.r.request);
+    from = projects_hits(r) ? 0 : from;
+    submit_store(r, &r->store, store_done, &c->wire, from, layers_done);
+    if (c->restore == CLUSTER_RESTORE_HIDDEN) {
+        submit_store(r, &r->keep, keep_done, &c->stored, computed_from, layers_done);
+    }
+}
+
+static void feed_store(struct prefill_request *r, uint32_t layers_done)
+{
+    struct dp *dp = r->owner->node.ports.dp;
+    dp_feed(dp, &r->store, layers_done);
+    if (has(r, CLUSTER_RESTORE_HIDDEN)) {
+        dp_feed(dp, &r->keep, layers_done);
+    }
 }
 
 /* Forwards */
@@ -344,7 +407,7 @@ static void forward_progress(struct compute_forward *f)
             continue;
         }
         if (e->storing) {
-            dp_feed(e->owner->node.ports.dp, &e->batch[i]->store, f->layers_done);
+            feed_store(e->batch[i], f->layers_done);
         } else {
             start_store(e->batch[i], f->layers_done);
         }
@@ -441,6 +504,7 @@ static void take(struct prefill_engine *e, struct prefill_request *r, uint32_t n
     e->items[e->n_batch] = (struct compute_item){.request = r->start.r.request,
                                                  .cached_tok = r->start.r.hit_tok + r->done_tok,
                                                  .new_tok = new_tok,
+                                                 .restored_tok = restored_tok(r),
                                                  .kv = {r->start.r.session, hbm_offset(r)}};
     e->batch[e->n_batch++] = r;
     e->owner->n_chunks++;
@@ -521,13 +585,16 @@ void prefill_engine_start(struct prefill_engine *e)
 
 void prefill_engine_init(struct prefill_engine *e, struct prefill_node *owner, uint16_t gpu)
 {
+    const struct node *n = &owner->node;
     *e = (struct prefill_engine){.owner = owner, .gpu = gpu};
     list_init(&e->ready);
+    space_init(&e->direct, n->ports.loop, n->cluster->prefill_direct_bytes);
 }
 
 void prefill_engine_done(struct prefill_engine *e)
 {
     slots_done(&e->hbm_slots);
+    space_done(&e->direct);
     free(e->items);
     free(e->batch);
 }

@@ -28,6 +28,10 @@ void prefill_engine_pushed(struct prefill_request *r, uint32_t stream, uint32_t 
 struct prefill_group *prefill_group_of(struct prefill_node *pn, uint32_t gpu);
 void prefill_group_engine_done(struct prefill_node *pn, struct prefill_group *g);
 void prefill_request_forget(struct prefill_request *r);
-struct dp_place prefill_dram_place(const struct prefill_request *r);
+
+/* Where the hits of a request that reads here lie, and the space that its claim is on: the node's
+ * DRAM buffer, or the GPU with direct reads. */
+struct dp_place prefill_hits_place(const struct prefill_request *r);
+struct space *prefill_hits_space(struct prefill_request *r);
 
 #endif

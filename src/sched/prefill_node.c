@@ -71,16 +71,16 @@ static void dram_granted(struct space_claim *claim)
 {
     struct prefill_request *r = container_of(claim, struct prefill_request, dram);
     struct node *n = &r->owner->node;
-    const struct kv_layout *kv = &n->cluster->kv;
+    const struct kv_layout *stored = &n->cluster->stored;
     r->granted_ns = loop_now_ns(n->ports.loop);
     r->alloc_ns += r->granted_ns - r->asked_ns;
-    struct dp_place dram = prefill_dram_place(r);
+    struct dp_place to = prefill_hits_place(r);
     r->read = (struct dp_op){.kind = DP_STORAGE_READ,
                              .traffic_class = DP_CLASS_READ,
                              .chain = node_chain(&r->start),
                              .done = read_done};
-    kv_shape_blocks(&r->read, kv, r->start.decode_tok / kv->block_tok, own_tok(r) / kv->block_tok,
-                    dram, dram);
+    kv_shape_blocks(&r->read, stored, r->start.decode_tok / stored->block_tok,
+                    own_tok(r) / stored->block_tok, to, to);
     node_submit(n, &r->read, r->start.r.request);
 }
 
@@ -110,9 +110,9 @@ static void on_decode_ready(struct prefill_node *pn, const struct msg_decode_rea
     }
     r->n_reading = is_split(r) ? 2 : 1;
     r->asked_ns = loop_now_ns(pn->node.ports.loop);
-    r->dram.amount = kv_room_bytes(&pn->node.cluster->kv, own_tok(r));
+    r->dram.amount = kv_room_bytes(&pn->node.cluster->stored, own_tok(r));
     r->dram.granted = dram_granted;
-    int rc = space_ask(&pn->dram, &r->dram);
+    int rc = space_ask(prefill_hits_space(r), &r->dram);
     if (rc) {
         node_fault(&pn->node, r->start.r.request, rc, "prefill buffer");
     }

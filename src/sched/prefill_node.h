@@ -45,10 +45,12 @@ struct prefill_request {
     struct dp_op read;
     struct dp_op load;  /* hits, from this node's DRAM */
     struct dp_op store; /* to the decode buffer */
+    struct dp_op keep;  /* the chunk's hidden states to the decode buffer, to be persisted */
+    uint32_t n_storing; /* of the two, those not through */
     /* Arrived; all layers when nothing is to come. */
     uint32_t load_layers, push_layers[MSG_MAX_PUSHES];
     bool computing;             /* in the forward in progress */
-    bool stored;                /* the store of the last chunk computed is through */
+    bool stored;                /* the stores of the last chunk computed are through */
     bool draining;              /* its engine waits for that */
     bool read_over, first_sent; /* as counted in the node's report */
     bool cancelled; /* its decode node is dead; it goes when nothing of it is under way any more */
@@ -69,6 +71,7 @@ struct prefill_engine {
     bool storing;       /* the stores of the forward in progress have begun */
     struct list ready;
     struct slots hbm_slots;
+    struct space direct; /* bytes, for hits read straight into the GPU */
     struct compute_forward forward;
     struct compute_item *items;
     struct prefill_request **batch;

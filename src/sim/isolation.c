@@ -9,7 +9,7 @@
 #define INFERENCE_LANE 1u
 #define PACKET_BYTES   (4096u + IB_PACKET_OVERHEAD_BYTES)
 
-/* PCIe round robin between the copy engine and the NIC. */
+/* PCIe round robin between the NIC and the copy engine or another device. */
 #define PCIE_SHARE 0.5
 
 /* A burst never stops altogether. */
@@ -51,26 +51,47 @@ double isolation_share(const struct isolation *i, enum vlarb_mode mode, uint32_t
     return n_transfers ? pairs / (pairs + queue_pairs) : 0;
 }
 
+/* By what way a stream reaches the link. */
+enum way { WAY_PORT, WAY_LOOPBACK, WAY_PCIE, N_WAYS };
+
+static enum way way_of(const struct isolation *i, const struct net_stream *s)
+{
+    if (s->past_nic || (s->local && i->local_on_pcie)) {
+        return WAY_PCIE;
+    }
+    return s->local ? WAY_LOOPBACK : WAY_PORT;
+}
+
+bool isolation_is_spec(const struct isolation *i)
+{
+    const struct sim_isolation_config *c = &i->config;
+    bool pcie = (i->local_on_pcie || c->reads_on_pcie) && !c->pcie_classes;
+    return c->port == VLARB_SPEC && c->egress == VLARB_SPEC && c->local == VLARB_SPEC && !pcie;
+}
+
 double isolation_taken(const struct isolation *i, const struct net_resource *link,
                        enum vlarb_mode port_mode, double link_Bps, double queue_pairs)
 {
-    double used_Bps[2] = {0, 0}; /* by the port, local */
-    uint32_t n[2] = {0, 0};
+    double used_Bps[N_WAYS] = {0};
+    uint32_t n[N_WAYS] = {0};
     list_for_each (pos, &link->maxmin.links) {
         const struct maxmin_flow *f = container_of(pos, struct maxmin_link, node)->flow;
-        const struct net_stream *s = f->owner;
-        used_Bps[s->local] += f->rate_Bps;
-        n[s->local]++;
+        enum way way = way_of(i, f->owner);
+        used_Bps[way] += f->rate_Bps;
+        n[way]++;
     }
-    double port_frac = used_Bps[0] / link_Bps, local_frac = used_Bps[1] / link_Bps;
-    if (i->config.local == port_mode && !i->local_on_pcie) {
-        double one = isolation_share(i, port_mode, n[0] + n[1], queue_pairs);
-        return fmin(fmin(one, port_frac + local_frac), MOST_TAKEN);
+    if (i->config.local == port_mode) { /* loopback is arbitrated with the rest */
+        used_Bps[WAY_PORT] += used_Bps[WAY_LOOPBACK];
+        n[WAY_PORT] += n[WAY_LOOPBACK];
+        used_Bps[WAY_LOOPBACK] = 0;
+        n[WAY_LOOPBACK] = 0;
     }
-    double others = queue_pairs + n[0] * i->config.kv_queue_pairs;
-    double w_local =
-        i->local_on_pcie ? PCIE_SHARE : isolation_share(i, i->config.local, n[1], others);
-    double local = fmin(w_local, local_frac);
-    double port = (1 - local) * isolation_share(i, port_mode, n[0], queue_pairs);
-    return fmin(local + fmin(port, port_frac), MOST_TAKEN);
+    double w_pcie = i->config.pcie_classes ? i->fixed_frac[VLARB_SPEC] : PCIE_SHARE;
+    double others = queue_pairs + n[WAY_PORT] * i->config.kv_queue_pairs;
+    double w_loopback = isolation_share(i, i->config.local, n[WAY_LOOPBACK], others);
+    double w_port = isolation_share(i, port_mode, n[WAY_PORT], queue_pairs);
+    double taken = fmin(w_pcie, used_Bps[WAY_PCIE] / link_Bps);
+    taken += fmin((1 - taken) * w_loopback, used_Bps[WAY_LOOPBACK] / link_Bps);
+    taken += fmin((1 - taken) * w_port, used_Bps[WAY_PORT] / link_Bps);
+    return fmin(taken, MOST_TAKEN);
 }

@@ -17,14 +17,15 @@
  *     low_only  the share of the Low table alone, 1/4
  *     none      a queue pair is like another: n q / (n q + p), n transfers of q pairs each on
  *               the link against p pairs of inference
- * Loopback in another mode than the port's first takes its share of all the rest, what passes the
- * port then its share of what is left: min(w_local, u_local) + min((1 - that) w_port, u_port).
- * Copies by cudaMemcpyAsync meet the NIC at the GPU's PCIe port, which knows no classes: w_local =
- * 1/2.
+ * Where the ways differ, what crosses the GPU's PCIe link past the NIC first takes its share, then
+ * loopback its share of the rest, then what passes the port its share of what is left. Copies by
+ * cudaMemcpyAsync, and storage reads straight into a GPU, meet the NIC at the GPU's PCIe port, which
+ * knows no classes: w = 1/2. A port that did would give them what spec gives KV.
  */
 #ifndef DUALPATH_SIM_ISOLATION_H
 #define DUALPATH_SIM_ISOLATION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -34,6 +35,8 @@
 struct sim_isolation_config {
     enum vlarb_mode port, egress, local; /* NIC port, switch egress, loopback */
     double kv_queue_pairs;               /* q; > 0 */
+    bool pcie_classes;                   /* a GPU's PCIe port knows classes */
+    bool reads_on_pcie;                  /* there are storage reads straight into GPUs */
 };
 
 struct isolation {
@@ -49,6 +52,9 @@ int isolation_init(struct isolation *i, const struct sim_isolation_config *confi
 /* The share w of n transfers in a mode against so many queue pairs of inference. */
 double isolation_share(const struct isolation *i, enum vlarb_mode mode, uint32_t n_transfers,
                        double queue_pairs);
+
+/* Every way to a link is arbitrated as specified: a collective is stretched by no more than its floor. */
+bool isolation_is_spec(const struct isolation *i);
 
 /* The part of a link that KV transfers now take from a burst. */
 double isolation_taken(const struct isolation *i, const struct net_resource *link,

@@ -43,7 +43,8 @@ struct net_stream {
     uint8_t n_path;
     bool open;    /* between net_stream_open() and the end */
     bool running; /* has a share of its resources */
-    bool local;   /* set by the caller, for its own use: never leaves the node */
+    /* Set by the caller, for its own use: never leaves the node; crosses a GPU's PCIe link past its NIC. */
+    bool local, past_nic;
     uint64_t total_bytes, ready_bytes, mark_bytes;
     double sent_bytes;
     uint64_t sent_at_ns; /* time at which sent_bytes was true */

@@ -17,6 +17,7 @@ struct sim_op {
     uint32_t index; /* in the pool */
     bool cancelled;
     bool copying;             /* by sd->copies */
+    bool read_half;           /* into HBM: one of the NIC and the PCIe link is through */
     uint32_t parts_submitted; /* copies: work requests of so many parts are in the queue */
     struct loop_timer timer;  /* the copy's start-up latency, then work requests being begun; or the
                                  end of a cancelled or free op */
@@ -225,15 +226,63 @@ static void op_timer(struct loop_timer *t)
 
 /* Storage */
 
+/* Into HBM, and seen by those who share the PCIe link. */
+static bool is_direct(const struct sim_op *so)
+{
+    return so->op->kind == DP_STORAGE_READ && so->op->dst.tier == DP_HBM &&
+           so->sd->config.isolation.reads_on_pcie;
+}
+
+static void direct_half_done(struct sim_op *so)
+{
+    if (so->read_half) {
+        complete(so, 0);
+    }
+    so->read_half = true;
+}
+
+static void direct_stream_ended(struct net_stream *s)
+{
+    direct_half_done(container_of(s, struct sim_op, stream));
+}
+
+/* The share of the NIC that the read has as it begins. */
+static void open_direct_stream(struct sim_op *so)
+{
+    struct sim_dp *sd = so->sd;
+    const struct storage_server *s = so->job.server;
+    double efficiency = storage_server_efficiency(&s->config, (double)so->op->part_bytes);
+    struct net_resource *path[] = {&cnic_of(sd, &so->op->dst)->rx};
+    so->stream.past_nic = true;
+    so->stream.maxmin.cap_Bps = s->rate_Bps * efficiency / (s->n_serving[0] + s->n_serving[1]);
+    so->stream.total_bytes = so->stream.ready_bytes = so->stream.mark_bytes = dp_op_bytes(so->op);
+    so->stream.ended = direct_stream_ended;
+    net_stream_open(&sd->net, &so->stream, path, 1);
+}
+
 static void job_started(struct storage_job *job)
 {
     struct sim_op *so = container_of(job, struct sim_op, job);
     so->op->start_ns = loop_now_ns(so->sd->loop);
+    if (is_direct(so)) {
+        open_direct_stream(so);
+    }
 }
 
 static void job_done(struct storage_job *job)
 {
-    complete(container_of(job, struct sim_op, job), 0);
+    struct sim_op *so = container_of(job, struct sim_op, job);
+    if (!is_direct(so)) {
+        complete(so, 0);
+        return;
+    }
+    /* Others have left the NIC and the bytes came faster than the share of the beginning: they are
+     * through, unless the link itself holds them up. */
+    if (so->stream.open && so->stream.maxmin.rate_Bps >= so->stream.maxmin.cap_Bps * 0.999) {
+        net_stream_abort(&so->stream);
+        so->read_half = true;
+    }
+    direct_half_done(so);
 }
 
 static void submit_storage(struct sim_op *so)
@@ -288,6 +337,9 @@ static bool cancel_storage(struct sim_op *so)
     struct sim_dp *sd = so->sd;
     if (so->op->kind == DP_COPY || sd->config.free_transfers) {
         return true;
+    }
+    if (is_direct(so) && so->read_half && so->stream.open) {
+        return true; /* the NIC is through, the link is not */
     }
     return sd->tier ? dram_tier_cancel(sd->tier, so->op)
                     : storage_server_cancel(so->job.server, &so->job);

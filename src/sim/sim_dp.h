@@ -5,7 +5,9 @@
  *   storage read    storage NIC (queue of its own), then in DRAM; DRAM writes take a share of the
  *                   NIC's rate. Into HBM (peer to peer, as GPUDirect Storage does): past DRAM, and
  *                   free on the GPU's PCIe link, of which a storage NIC's rate spread over the
- *                   node's GPUs is a small part
+ *                   node's GPUs is a small part; with isolation.reads_on_pcie its bytes cross that
+ *                   link (the resource of the compute NIC's RX) while the NIC serves the read, at
+ *                   the rate of the share that the read began with
  *   storage write   storage NIC; DRAM reads take a share of the NIC's rate
  *   copy            [source DRAM] -> CNIC TX of the source -> CNIC RX of the destination
  *                   -> [destination DRAM]

@@ -8,18 +8,11 @@
  * load creeps, and every change re-solves the rates of all flows it touches. */
 #define LOAD_STEP_FRAC 0.01
 
-static bool same_for_all(const struct sim_dp *sd)
-{
-    const struct sim_isolation_config *c = &sd->isolation.config;
-    return c->port == VLARB_SPEC && c->egress == VLARB_SPEC && c->local == VLARB_SPEC &&
-           !sd->isolation.local_on_pcie;
-}
-
 /* In the mode spec at most this, and so little that no NIC needs to be looked at. */
 static double expected(void *self, const struct sim_gpus *gpus)
 {
     const struct sim_dp *sd = self;
-    return same_for_all(sd)
+    return isolation_is_spec(&sd->isolation)
                ? 1 / (1 - isolation_share(&sd->isolation, VLARB_SPEC, 1, gpus->queue_pairs))
                : 1;
 }
@@ -106,7 +99,7 @@ static void restart_met(struct sim_dp *sd, const struct sim_gpus *gpus)
 static double met(void *self, const struct sim_gpus *gpus)
 {
     struct sim_dp *sd = self;
-    if (same_for_all(sd)) {
+    if (isolation_is_spec(&sd->isolation)) {
         return expected(sd, gpus);
     }
     struct sim_met *m = &sd->met[gpus->first];
@@ -128,7 +121,7 @@ static void load(void *self, const struct sim_gpus *gpus, double each_Bps)
 {
     struct sim_dp *sd = self;
     uint64_t now = loop_now_ns(sd->loop);
-    if (!same_for_all(sd) && each_Bps > 0) {
+    if (!isolation_is_spec(&sd->isolation) && each_Bps > 0) {
         restart_met(sd, gpus);
     }
     for (uint32_t i = gpus->first; i < gpus->first + gpus->n; i++) {
@@ -158,7 +151,7 @@ void sim_links_init(struct sim_links *links, struct sim_dp *sd)
     for (uint32_t i = 0; i < sd->config.n_nodes * sd->config.gpus_per_node; i++) {
         sd->cnics[i].group_first = UINT32_MAX;
     }
-    if (!same_for_all(sd)) {
+    if (!isolation_is_spec(&sd->isolation)) {
         sd->net.changed = stream_changed;
         sd->net.solved = solved;
     }

@@ -211,6 +211,7 @@ START_TEST(test_every_account)
         {.text = "tokens from decode steps", .wide = &dn->generated_tok},
         {.text = "blocks persisted", .wide = &dn->persisted_blocks},
         {.text = "prefill DRAM buffer", .wide = &s->prefill[0].dram.used},
+        {.text = "prefill HBM in use", .wide = &s->prefill[0].engines[3].direct.used},
         {.text = "decode DRAM buffer", .wide = &dn->dram.used},
         {.text = "decode DRAM buffer", .wide = &dn->dram.given_total},
         {.text = "persist buffer", .wide = &dn->staging.used},

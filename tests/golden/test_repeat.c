@@ -13,6 +13,9 @@ static const char *const cases[][4] = {
     /* Caches that evict. */
     {"quickstart", "cluster.dram_cache_bytes=0.5GB", "workload.agents=12"},
     {"weka-sessions", "cluster.dram_cache_bytes=3GB", "workload.agents=4"},
+    {"quickstart", "system.restore=hidden_states", "workload.agents=24"},
+    {"quickstart", "system.restore=compressed", "system.restore_expand_Bps=50GB/s"},
+    {"quickstart", "system.restore=gpu_direct", "workload.agents=64"},
 };
 #define N_CASES (sizeof(cases) / sizeof(cases[0]))
 

@@ -260,6 +260,34 @@ START_TEST(test_experts_touched)
 }
 END_TEST
 
+/* HCache (arXiv 2410.05004): half the bytes and 4*hidden^2 FLOPs per token and layer of multi-head attention. */
+START_TEST(test_restoration)
+{
+    struct timing_model tm = ideal("qwen2.5-32b", "h800");
+    struct model_card *card = &tm.card;
+    ck_assert_uint_eq(card_hidden_bytes_per_tok_layer(card), 10240);
+    ck_assert_double_eq(card_restore_flops_per_tok(card), 64 * 2.0 * 5120 * 2048);
+    card->n_kv_heads = card->n_heads; /* multi-head */
+    ck_assert_int_eq(card_set_kv_layout(card), 0);
+    ck_assert_double_eq(card->kv_bytes_per_tok_layer, 2.0 * 10240);
+    ck_assert_double_eq(card_restore_flops_per_tok(card), 64 * 4.0 * 5120 * 5120);
+    struct timing_model v3 = ideal("deepseek-v3.2", "h800");
+    ck_assert_uint_eq(card_hidden_bytes_per_tok_layer(&v3.card), 14336); /* KV: 788 */
+    ck_assert_double_eq(card_restore_flops_per_tok(&v3.card), 61 * 2.0 * 7168 * (512 + 64 + 128));
+    /* Projections at the BF16 peak times MFU against HBM traffic: the smooth maximum of both. */
+    tm.restore = RESTORE_PROJECT;
+    double flops_s = 1000 * 64 * 4.0 * 5120 * 5120 / (989e12 * tm.gpu.mfu_gemm);
+    double bytes_s = 1000 * 64 * (10240.0 + 20480) / (3.35e12 * tm.gpu.hbm_efficiency);
+    ck_assert_double_eq_tol(timing_restore_ns(&tm, 1000) / 1e9, hypot(flops_s, bytes_s), 1e-9);
+    tm.restore = RESTORE_EXPAND;
+    ck_assert_double_eq(timing_restore_ns(&tm, 1000), 0);
+    tm.expand_Bps = 100e9;
+    ck_assert_double_eq_tol(timing_restore_ns(&tm, 1000), 64 * 20480.0 * 1000 / 100, 1e-6);
+    tm.restore = RESTORE_NOTHING;
+    ck_assert_double_eq(timing_restore_ns(&tm, 1000), 0);
+}
+END_TEST
+
 START_TEST(test_nothing_to_do)
 {
     struct timing_model tm = ideal("deepseek-v3.2", "h800");
@@ -287,6 +315,7 @@ int main(void)
     tcase_add_test(tcase, test_decode_is_linear_in_context);
     tcase_add_test(tcase, test_dense_decode_reads_everything_once);
     tcase_add_test(tcase, test_experts_touched);
+    tcase_add_test(tcase, test_restoration);
     tcase_add_test(tcase, test_nothing_to_do);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

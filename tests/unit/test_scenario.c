@@ -436,7 +436,8 @@ START_TEST(beta_follows_the_time_model)
 {
     parse_ok(MINIMAL, NULL, NULL);
     uint64_t beta = scenario_beta_tok(&sc);
-    struct timing_model tm = {sc.model, sc.cluster.gpu, sc.timing, 1};
+    struct timing_model tm = {
+        .card = sc.model, .gpu = sc.cluster.gpu, .config = sc.timing, .tp = 1};
     double requests = (double)beta / 16384, n = 819.2;
     double attention = timing_attention_ns(&tm, 16384 - n, n);
     double ns = attention + timing_linear_ns(&tm, n) + timing_experts_ns(&tm, n * 8, 8);
