@@ -150,8 +150,8 @@ static struct meeting *new_meeting(struct ep_barrier_net *b, const struct ep_mem
     if (!mt) {
         return NULL;
     }
-    uint32_t gpus = b->cluster->gpus_per_node;
-    uint32_t base = m->side == EP_PREFILL ? 0 : b->cluster->prefill_nodes;
+    uint32_t gpus = b->gpus_per_node;
+    uint32_t base = m->side == EP_PREFILL ? 0 : b->prefill_nodes;
     uint32_t first = m->group * m->n_ranks / gpus, last = ((m->group + 1) * m->n_ranks - 1) / gpus;
     mt->owner = b;
     mt->side = m->side;
@@ -218,11 +218,15 @@ static void arrive(struct ep_barrier *barrier, struct ep_member *m)
 static const struct ep_barrier_ops ops = {
     .name = "net", .attach = attach, .detach = detach, .arrive = arrive};
 
-void ep_barrier_net_init(struct ep_barrier_net *b, const struct cluster *cluster, uint32_t node,
-                         struct loop *loop, struct msg_port *messages)
+void ep_barrier_net_init(struct ep_barrier_net *b, uint32_t prefill_nodes, uint32_t gpus_per_node,
+                         uint32_t node, struct loop *loop, struct msg_port *messages)
 {
-    *b = (struct ep_barrier_net){
-        .barrier.ops = &ops, .cluster = cluster, .node = node, .loop = loop, .messages = messages};
+    *b = (struct ep_barrier_net){.barrier.ops = &ops,
+                                 .prefill_nodes = prefill_nodes,
+                                 .gpus_per_node = gpus_per_node,
+                                 .node = node,
+                                 .loop = loop,
+                                 .messages = messages};
     list_init(&b->meetings);
 }
 

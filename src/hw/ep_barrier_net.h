@@ -14,21 +14,20 @@
 #define DUALPATH_HW_EP_BARRIER_NET_H
 
 #include "hw/ep_barrier.h"
-#include "sched/cluster.h"
 #include "sched/message.h"
 
 struct ep_barrier_net {
     struct ep_barrier barrier;
-    const struct cluster *cluster;
+    uint32_t prefill_nodes, gpus_per_node; /* numbered as in sched/cluster.h */
     uint32_t node;
     struct loop *loop;
     struct msg_port *messages;
     struct list meetings; /* groups with engines here */
 };
 
-/* For the engines of one node; all pointers outlive it. */
-void ep_barrier_net_init(struct ep_barrier_net *b, const struct cluster *cluster, uint32_t node,
-                         struct loop *loop, struct msg_port *messages);
+/* For the engines of one node; loop and messages outlive it. */
+void ep_barrier_net_init(struct ep_barrier_net *b, uint32_t prefill_nodes, uint32_t gpus_per_node,
+                         uint32_t node, struct loop *loop, struct msg_port *messages);
 void ep_barrier_net_done(struct ep_barrier_net *b); /* all members detached */
 
 /* Takes a MSG_MEET for the node. 0, or -EPROTO when it makes no sense. */

@@ -120,7 +120,8 @@ static struct ep_barrier *init_barrier(struct machine *m)
     uint32_t ep_gpus = is_prefill(m) ? c->prefill_ep_gpus : c->decode_ep_gpus;
     m->spans = c->gpus_per_node % ep_gpus != 0;
     if (m->spans) {
-        ep_barrier_net_init(&m->barrier_net, c, m->id, m->loop, m->messages);
+        ep_barrier_net_init(&m->barrier_net, c->prefill_nodes, c->gpus_per_node, m->id, m->loop,
+                            m->messages);
         return &m->barrier_net.barrier;
     }
     ep_barrier_local_init(&m->barrier, m->loop);

@@ -28,7 +28,7 @@ struct engine {
 static struct virtual_driver driver;
 static struct loop loop;
 static struct sim_messages messages;
-static struct cluster cluster;
+static uint32_t n_nodes, gpus_per_node;
 static struct ep_barrier_net barriers[MAX_NODES];
 static struct engine engines[MAX_MEMBERS];
 static unsigned n_engines, n_finished;
@@ -48,7 +48,7 @@ static unsigned index_of(const struct engine *e)
 
 static struct ep_barrier *barrier_of(const struct engine *e)
 {
-    return &barriers[index_of(e) / cluster.gpus_per_node].barrier;
+    return &barriers[index_of(e) / gpus_per_node].barrier;
 }
 
 static void come(struct loop_timer *t)
@@ -108,13 +108,14 @@ static void play(uint32_t nodes, uint32_t gpus, uint32_t ep_gpus, bool idle, uin
     chance = seed;
     n_finished = 0;
     n_engines = nodes * gpus;
-    cluster = (struct cluster){.prefill_nodes = nodes, .gpus_per_node = gpus};
+    n_nodes = nodes;
+    gpus_per_node = gpus;
     virtual_driver_init(&driver, NULL, NULL, NULL);
     ck_assert_int_eq(loop_init(&loop, &driver.driver, seed), 0);
     ck_assert_int_eq(sim_messages_init(&messages, &loop, nodes + MSG_NODE(0), LATENCY_NS), 0);
     for (uint32_t n = 0; n < nodes; n++) {
         struct msg_port *port = &messages.port;
-        ep_barrier_net_init(&barriers[n], &cluster, n, &loop, port);
+        ep_barrier_net_init(&barriers[n], nodes, gpus, n, &loop, port);
         ck_assert_int_eq(port->ops->attach(port, MSG_NODE(n), on_message, &barriers[n]), 0);
     }
     for (unsigned i = 0; i < n_engines; i++) {
@@ -145,7 +146,7 @@ static void stop(void)
         loop_disarm(&loop, &engines[i].timer);
         ep_detach(barrier_of(&engines[i]), &engines[i].member);
     }
-    for (uint32_t n = 0; n < cluster.prefill_nodes; n++) {
+    for (uint32_t n = 0; n < n_nodes; n++) {
         ep_barrier_net_done(&barriers[n]);
     }
     sim_messages_done(&messages);
