@@ -174,6 +174,7 @@ static void other_value(const struct scenario_key *k, char *buf, size_t size)
         {"seed", "18446744073709551615"},
         {"hw.transport", "verbs"},
         {"hw.compute", "cuda"},
+        {"hw.storage", "usrbio"},
     };
     for (size_t i = 0; i < sizeof(special) / sizeof(special[0]); i++) {
         if (strcmp(special[i].path, k->path) == 0) {
