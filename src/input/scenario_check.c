@@ -132,11 +132,6 @@ static int check_decode(struct scenario_reading *r)
 {
     const struct scenario_system *s = &r->sc.system;
     const struct scenario_key *reuse = scenario_key_find("system.decode_reuse");
-    if (s->decode_buffer == DECODE_BUFFER_HBM && r->sc.cluster.dram_cache_bytes > 0) {
-        return scenario_key_error(r, scenario_key_find("system.decode_buffer"),
-                                  "found \"hbm\", expected \"dram\": with cluster.dram_cache_bytes "
-                                  "reads pass the DRAM that caches them");
-    }
     if (s->decode_reuse != DECODE_REUSE_NONE && !s->dual_path) {
         return scenario_key_error(r, reuse,
                                   "found \"%s\", expected \"none\": system.dual_path is false, so "

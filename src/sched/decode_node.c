@@ -417,6 +417,7 @@ static void cancel(struct decode_request *r)
     for (unsigned i = 0; i < MSG_MAX_PUSHES; i++) {
         dp_cancel(dn->node.ports.dp, &r->pushes[i].op);
     }
+    loop_disarm(dn->node.ports.loop, &r->expand_timer);
     r->sequence.notify_at = 0;
     decode_request_settle(r);
 }
