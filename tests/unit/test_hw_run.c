@@ -126,6 +126,8 @@ static void init_cluster(struct run *r, const struct variant *v)
         .prefill_group_nodes = v->ep_gpus > 2 ? 2 : 1,
         .decode_group_nodes = v->ep_gpus > 2 ? 2 : 1,
         .kv = kv,
+        .wire = kv,
+        .stored = kv,
         .stage_layers = 1,
         .timing = &r->timing,
         .layerwise = v->layerwise,
