@@ -83,6 +83,17 @@ static uint32_t restored_tok(const struct prefill_request *r)
     return projects_hits(r) ? r->start.r.hit_tok : 0;
 }
 
+/* Without layer streaming the GPU holds the whole prompt's KV from the first chunk to the last. */
+static bool keeps_prompt(const struct prefill_request *r)
+{
+    return !r->owner->node.cluster->layerwise && has(r, CLUSTER_RESTORE_KV);
+}
+
+static bool stays_loaded(const struct prefill_request *r)
+{
+    return keeps_prompt(r) && r->done_tok > 0;
+}
+
 static bool is_last_chunk(const struct prefill_request *r)
 {
     return r->done_tok + r->chunk_tok == miss_tok(r);
@@ -163,7 +174,7 @@ static void load_done(struct dp_op *op)
     if (!node_op_ok(&r->owner->node, op, r->start.r.request)) {
         return;
     }
-    if (is_last_chunk(r) || projects_hits(r)) {
+    if (is_last_chunk(r) || projects_hits(r) || keeps_prompt(r)) {
         space_give(&r->owner->dram, &r->dram, r->dram.amount);
     }
     loads_advanced(r->engine);
@@ -222,6 +233,9 @@ static void start_loads(struct prefill_request *r)
     uint32_t apart_tok = loads_here(r) ? s->decode_tok : s->kept_tok;
     uint32_t from = loads_here(r) ? s->r.hit_tok : s->kept_tok;
     r->load_layers = r->push_layers[0] = r->push_layers[1] = r->owner->node.cluster->kv.n_layers;
+    if (stays_loaded(r)) {
+        return;
+    }
     if (loads_here(r) && !has(r, CLUSTER_RESTORE_DIRECT)) {
         load_hits(r);
     }
@@ -238,7 +252,9 @@ static void chunk_over(struct prefill_request *r)
         return; /* the other half of the chunk's end is still to come */
     }
     bool last = is_last_chunk(r);
-    slots_give(&r->engine->hbm_slots, r->hbm_slot);
+    if (last || !keeps_prompt(r)) {
+        slots_give(&r->engine->hbm_slots, r->hbm_slot);
+    }
     r->done_tok += r->chunk_tok;
     r->chunk_tok = 0;
     if (!last) {
@@ -500,7 +516,9 @@ static void take(struct prefill_engine *e, struct prefill_request *r, uint32_t n
     r->chunk_tok = new_tok;
     r->computing = true;
     r->stored = false;
-    r->hbm_slot = slots_take(&e->hbm_slots);
+    if (!stays_loaded(r)) {
+        r->hbm_slot = slots_take(&e->hbm_slots);
+    }
     e->items[e->n_batch] = (struct compute_item){.request = r->start.r.request,
                                                  .cached_tok = r->start.r.hit_tok + r->done_tok,
                                                  .new_tok = new_tok,

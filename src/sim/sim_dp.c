@@ -293,7 +293,11 @@ static void submit_storage(struct sim_op *so)
     count_job(so->sd, op, 1);
     so->job.started = job_started;
     so->job.done = job_done;
-    storage_server_submit(&node->snic, &so->job, read ? 0 : 1, dp_op_bytes(op), op->part_bytes);
+    if (read) {
+        storage_server_read(&node->snic, &so->job, op->dst.gpu, dp_op_bytes(op), op->part_bytes);
+    } else {
+        storage_server_write(&node->snic, &so->job, dp_op_bytes(op), op->part_bytes);
+    }
 }
 
 static int sim_submit(struct dp *dp, struct dp_op *op)
@@ -430,7 +434,7 @@ static void snic_load_changed(struct storage_server *s)
 {
     struct sim_node *node = container_of(s, struct sim_node, snic);
     struct sim_dp *sd = node->sd;
-    if (sd->config.cluster_Bps > 0) {
+    if (sd->cluster_limits) {
         share_cluster(sd);
     }
     set_dram_left(sd, node);
@@ -439,6 +443,8 @@ static void snic_load_changed(struct storage_server *s)
 int sim_dp_init(struct sim_dp *sd, struct loop *loop, const struct sim_dp_config *config)
 {
     *sd = (struct sim_dp){.loop = loop, .config = *config};
+    double most_Bps = config->n_nodes * config->storage.line_Bps * config->storage.efficiency_max;
+    sd->cluster_limits = config->cluster_Bps > 0 && config->cluster_Bps < most_Bps;
     dp_init(&sd->dp, &sim_dp_ops);
     pool_init(&sd->ops, sizeof(struct sim_op));
     net_init(&sd->net, loop);
@@ -455,7 +461,10 @@ int sim_dp_init(struct sim_dp *sd, struct loop *loop, const struct sim_dp_config
     for (uint32_t n = 0; n < config->n_nodes; n++) {
         struct sim_node *node = &sd->nodes[n];
         node->sd = sd;
-        storage_server_init(&node->snic, loop, sd->rng, &config->storage);
+        if (storage_server_init(&node->snic, loop, sd->rng, &config->storage)) {
+            sim_dp_done(sd);
+            return -ENOMEM;
+        }
         node->snic.load_changed = snic_load_changed;
         net_resource_init(&node->dram, config->dram_Bps);
     }
@@ -470,6 +479,9 @@ int sim_dp_init(struct sim_dp *sd, struct loop *loop, const struct sim_dp_config
 void sim_dp_done(struct sim_dp *sd)
 {
     rng_free(sd->rng);
+    for (uint32_t n = 0; sd->nodes && n < sd->config.n_nodes; n++) {
+        storage_server_done(&sd->nodes[n].snic);
+    }
     free(sd->nodes);
     free(sd->cnics);
     free(sd->met);

@@ -107,6 +107,7 @@ struct sim_dp {
     struct list
         dirty; /* sim_met.node: the stretch has to be found anew at the end of the instant */
     struct pool ops;
+    bool cluster_limits; /* the storage cluster can be slower than all NICs at line rate */
     struct rng *rng;
 };
 

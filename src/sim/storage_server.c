@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "sim/storage_server.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/rng.h"
 #include "base/units.h"
@@ -11,9 +13,22 @@ double storage_server_efficiency(const struct storage_config *config, double io_
     return config->efficiency_max * io_bytes / (io_bytes + config->half_size_bytes);
 }
 
-static uint32_t n_serving(const struct storage_server *s)
+/* Part of the line that each job in service takes, unless the storage cluster gives less. */
+static double job_share(const struct storage_server *s)
 {
-    return s->n_serving[0] + s->n_serving[1];
+    double fair = 1.0 / s->n_serving;
+    double most = s->config.stream_Bps / s->config.line_Bps;
+    return most > 0 && most < fair ? most : fair;
+}
+
+static double line_share(const struct storage_server *s)
+{
+    return s->n_serving > 0 ? s->n_serving * job_share(s) : 0;
+}
+
+static double job_rate_Bps(const struct storage_server *s)
+{
+    return s->rate_Bps * job_share(s);
 }
 
 /* Serves until now at the rate and the sharing that have held since the last call. */
@@ -22,11 +37,11 @@ static void catch_up(struct storage_server *s)
     uint64_t now = loop_now_ns(s->loop);
     double elapsed_ns = (double)(now - s->served_at_ns);
     s->served_at_ns = now;
-    if (n_serving(s) == 0 || elapsed_ns == 0) {
+    if (s->n_serving == 0 || elapsed_ns == 0) {
         return;
     }
-    s->used_ns += elapsed_ns * s->rate_Bps / s->config.line_Bps;
-    double each = s->rate_Bps * 1e-9 * elapsed_ns / n_serving(s);
+    s->used_ns += elapsed_ns * line_share(s) * s->rate_Bps / s->config.line_Bps;
+    double each = job_rate_Bps(s) * 1e-9 * elapsed_ns;
     list_for_each (pos, &s->serving) {
         struct storage_job *j = container_of(pos, struct storage_job, node);
         j->work_left_bytes -= each;
@@ -45,7 +60,7 @@ static void arm(struct storage_server *s)
         loop_disarm(s->loop, &s->timer);
         return;
     }
-    loop_arm(s->loop, &s->timer, loop_after_ns(s->loop, least * n_serving(s) / s->rate_Bps * 1e9));
+    loop_arm(s->loop, &s->timer, loop_after_ns(s->loop, least / job_rate_Bps(s) * 1e9));
 }
 
 static double demand_Bps(const struct storage_server *s)
@@ -58,7 +73,7 @@ static double demand_Bps(const struct storage_server *s)
         sum += j->efficiency;
     }
     /* Equal ones have a mean that does not depend on how many they are. */
-    return s->config.line_Bps * (least >= most ? most : sum / n_serving(s));
+    return s->config.line_Bps * line_share(s) * (least >= most ? most : sum / s->n_serving);
 }
 
 /* Tells the owner of a change only: between two equal jobs that follow each other at once there is
@@ -74,22 +89,25 @@ static void tell_load(struct storage_server *s)
     }
 }
 
-/* After every change of who is in service. */
-static void start_waiting(struct storage_server *s)
+static void start_first(struct storage_server *s, struct storage_queue *q)
 {
-    for (unsigned q = 0; q < 2; q++) {
-        while (s->n_serving[q] < s->config.in_service[q] && !list_empty(&s->waiting[q])) {
-            struct list *first = list_first(&s->waiting[q]);
-            struct storage_job *j = container_of(first, struct storage_job, node);
-            list_remove(first);
-            list_add_tail(&s->serving, first);
-            s->n_serving[q]++;
-            if (j->started) {
-                j->started(j);
-            }
-        }
+    struct list *first = list_first(&q->waiting);
+    struct storage_job *j = container_of(first, struct storage_job, node);
+    list_remove(first);
+    list_add_tail(&s->serving, first);
+    q->n_serving++;
+    s->n_serving++;
+    if (j->started) {
+        j->started(j);
     }
-    tell_load(s);
+}
+
+/* After every change of who of the queue is in service. */
+static void start_waiting(struct storage_server *s, struct storage_queue *q)
+{
+    while (q->n_serving < q->in_service && !list_empty(&q->waiting)) {
+        start_first(s, q);
+    }
 }
 
 static void latency_over(struct loop_timer *t)
@@ -101,13 +119,14 @@ static void latency_over(struct loop_timer *t)
 static void leave_service(struct storage_server *s, struct storage_job *j)
 {
     list_remove(&j->node);
-    s->n_serving[j->queue]--;
+    j->queue->n_serving--;
+    s->n_serving--;
 }
 
 static void finish(struct storage_server *s, struct storage_job *j)
 {
     leave_service(s, j);
-    s->bytes_out[j->queue] += j->bytes;
+    s->bytes_out[j->queue->writes] += j->bytes;
     s->moved_bytes += j->work_left_bytes * j->efficiency; /* what rounding to 1 ns left */
     double latency_s = 0;
     if (s->config.latency_median_s > 0) {
@@ -129,38 +148,72 @@ static void serve(struct loop_timer *t)
             finish(s, j);
         }
     }
-    start_waiting(s);
+    for (uint32_t q = 0; q < s->n_queues; q++) {
+        start_waiting(s, &s->queues[q]);
+    }
+    tell_load(s);
     arm(s);
 }
 
-void storage_server_init(struct storage_server *s, struct loop *loop, struct rng *rng,
-                         const struct storage_config *config)
+int storage_server_init(struct storage_server *s, struct loop *loop, struct rng *rng,
+                        const struct storage_config *config)
 {
-    *s = (struct storage_server){
-        .loop = loop, .rng = rng, .config = *config, .rate_Bps = config->line_Bps};
-    for (unsigned q = 0; q < 2; q++) {
-        list_init(&s->waiting[q]);
-    }
+    uint32_t n_read = config->read_queues ? config->read_queues : 1;
+    *s = (struct storage_server){.loop = loop,
+                                 .rng = rng,
+                                 .config = *config,
+                                 .n_queues = n_read + 1,
+                                 .rate_Bps = config->line_Bps};
     list_init(&s->serving);
     loop_timer_init(&s->timer, serve);
+    s->queues = calloc(s->n_queues, sizeof(*s->queues));
+    if (!s->queues) {
+        return -ENOMEM;
+    }
+    for (uint32_t q = 0; q < s->n_queues; q++) {
+        bool writes = q == n_read;
+        s->queues[q].writes = writes;
+        s->queues[q].in_service = config->in_service[writes];
+        list_init(&s->queues[q].waiting);
+    }
+    return 0;
 }
 
-void storage_server_submit(struct storage_server *s, struct storage_job *job, uint32_t queue,
-                           uint64_t bytes, uint64_t io_bytes)
+void storage_server_done(struct storage_server *s)
+{
+    free(s->queues);
+    s->queues = NULL;
+}
+
+static void submit(struct storage_server *s, struct storage_job *job, struct storage_queue *q,
+                   uint64_t bytes, uint64_t io_bytes)
 {
     job->server = s;
-    job->queue = queue;
+    job->queue = q;
     job->bytes = bytes;
     job->efficiency = storage_server_efficiency(&s->config, (double)io_bytes);
     job->work_left_bytes = (double)bytes / job->efficiency;
     loop_timer_init(&job->latency_timer, latency_over);
-    s->bytes_in[queue] += bytes;
-    list_add_tail(&s->waiting[queue], &job->node);
-    if (s->n_serving[queue] < s->config.in_service[queue]) {
+    s->bytes_in[q->writes] += bytes;
+    list_add_tail(&q->waiting, &job->node);
+    if (q->n_serving < q->in_service) {
         catch_up(s);
-        start_waiting(s);
+        start_waiting(s, q);
+        tell_load(s);
         arm(s);
     }
+}
+
+void storage_server_read(struct storage_server *s, struct storage_job *job, uint32_t reader,
+                         uint64_t bytes, uint64_t io_bytes)
+{
+    submit(s, job, &s->queues[reader % (s->n_queues - 1)], bytes, io_bytes);
+}
+
+void storage_server_write(struct storage_server *s, struct storage_job *job, uint64_t bytes,
+                          uint64_t io_bytes)
+{
+    submit(s, job, &s->queues[s->n_queues - 1], bytes, io_bytes);
 }
 
 bool storage_server_cancel(struct storage_server *s, struct storage_job *job)
@@ -178,8 +231,9 @@ bool storage_server_cancel(struct storage_server *s, struct storage_job *job)
     } else {
         list_remove(&job->node);
     }
-    s->bytes_in[job->queue] -= job->bytes;
-    start_waiting(s);
+    s->bytes_in[job->queue->writes] -= job->bytes;
+    start_waiting(s, job->queue);
+    tell_load(s);
     arm(s);
     return true;
 }
@@ -201,7 +255,7 @@ double storage_server_moved_bytes(const struct storage_server *s)
 
 double storage_server_used_ns(const struct storage_server *s)
 {
-    double part = n_serving(s) > 0 ? s->rate_Bps / s->config.line_Bps : 0;
+    double part = line_share(s) * s->rate_Bps / s->config.line_Bps;
     return s->used_ns + part * since_served_ns(s);
 }
 
