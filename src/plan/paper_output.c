@@ -115,14 +115,12 @@ int paper_write_text(const struct paper_report *report, FILE *out)
         write_mean(report, experiment, true, out);
         fprintf(out, "\n");
     }
-    fprintf(out, "Bars (predictions only; *: scenarios/paper/README.md says why)\n");
+    fprintf(out, "Bars (predictions only)\n");
     for (size_t i = 0; i < report->n_bars; i++) {
         const struct paper_bar *b = &report->bars[i];
-        fprintf(out, "  %-6s %-58s %8.4g of %.4g\n",
-                b->holds       ? "holds"
-                : b->explained ? "left*"
-                               : "LEFT",
-                b->what, b->value, b->limit);
+        fprintf(out, "  %-6s %-58s %8.4g of %.4g%s%s\n", b->holds ? "holds" : "MISSED", b->what,
+                b->value, b->limit, b->holds || !b->missed ? "" : ": ",
+                b->holds || !b->missed ? "" : b->missed);
     }
     return ferror(out) ? -EIO : 0;
 }
@@ -174,9 +172,9 @@ int paper_write_json(const struct paper_report *report, FILE *out)
     for (size_t i = 0; i < report->n_bars; i++) {
         const struct paper_bar *b = &report->bars[i];
         json_array_append_new(
-            list, json_pack("{s:s, s:{s:s}, s:s, s:f, s:f, s:b, s:b}", "experiment", "bar", "cell",
+            list, json_pack("{s:s, s:{s:s}, s:s, s:f, s:f, s:b, s:s?}", "experiment", "bar", "cell",
                             "what", b->what, "metric", "error", "ours", b->value, "limit", b->limit,
-                            "holds", b->holds, "explained", b->explained));
+                            "holds", b->holds, "missed", b->holds ? NULL : b->missed));
     }
     int rc =
         list ? json_dumpf(list, out, JSON_SORT_KEYS | JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : -1;

@@ -145,19 +145,30 @@ START_TEST(test_io_compute_trend)
 }
 END_TEST
 
-/* The rates of a 50 GB/s SNIC at which the paper's Basic runs of its three models come out, with
- * Full Blocks of 64 tokens. */
+/*
+ * Of a 50 GB/s SNIC at the Full Blocks of the paper's three models: no slower than the published
+ * Basic runs read on average (agents * turns * mean context of table 2 * KV bytes / JCT / prefill
+ * nodes: 27B 48K 4,096 agents in 7,316 s; 660B 64K 4,096 in 19,382 s; Qwen 64K 128 in 4,969 s), no
+ * faster than 3FS's own 42 GiB/s of a client.
+ */
 START_TEST(test_3fs_efficiency)
 {
-    static const double points[][2] = {
-        {64 * 21720., 30e9}, {64 * 48068., 34e9}, {64 * 262144., 39e9}};
+    static const struct {
+        double kv_bytes_per_tok, context_tok, jct_s, nodes;
+    } runs[] = {{21720, 4096. * 106 * 25120, 7316, 1},
+                {48068, 4096. * 157 * 32721, 19382, 2},
+                {262144, 128. * 157 * 32721, 4969, 1}};
     struct storage_profile s;
     struct err err = ERR_INIT;
     ck_assert_int_eq(storage_read("3fs", &s, &err), 0);
-    for (size_t i = 0; i < COUNT(points); i++) {
-        double rate = 50e9 * s.efficiency_max * points[i][0] / (points[i][0] + s.half_size_bytes);
-        ck_assert_double_eq_tol(rate, points[i][1], 0.03 * points[i][1]);
+    for (size_t i = 0; i < COUNT(runs); i++) {
+        double block = 64 * runs[i].kv_bytes_per_tok;
+        double Bps = 50e9 * s.efficiency_max * block / (block + s.half_size_bytes);
+        ck_assert_double_ge(Bps, runs[i].context_tok * runs[i].kv_bytes_per_tok / runs[i].jct_s /
+                                     runs[i].nodes);
+        ck_assert_double_le(Bps, 42 * 0x1p30);
     }
+    ck_assert_double_le(s.stream_Bps, 50e9);
 }
 END_TEST
 

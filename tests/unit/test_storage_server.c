@@ -23,7 +23,13 @@ static void fixture_init(struct fixture *f, const struct storage_config *config)
 {
     virtual_driver_init(&f->driver, NULL, NULL, NULL);
     ck_assert_int_eq(loop_init(&f->loop, &f->driver.driver, 0), 0);
-    storage_server_init(&f->server, &f->loop, NULL, config);
+    ck_assert_int_eq(storage_server_init(&f->server, &f->loop, NULL, config), 0);
+}
+
+static void fixture_done(struct fixture *f)
+{
+    storage_server_done(&f->server);
+    loop_done(&f->loop);
 }
 
 static struct storage_config plain(uint32_t reads, uint32_t writes)
@@ -55,12 +61,18 @@ static void done(struct storage_job *job)
     of(job)->end_ns = loop_now_ns(&of(job)->f->loop);
 }
 
-static void submit(struct fixture *f, struct timed_job *j, uint32_t queue, uint64_t bytes)
+enum { READ, WRITE };
+
+static void submit(struct fixture *f, struct timed_job *j, uint32_t kind, uint64_t bytes)
 {
     *j = (struct timed_job){.f = f, .arrival_ns = loop_now_ns(&f->loop)};
     j->job.started = started;
     j->job.done = done;
-    storage_server_submit(&f->server, &j->job, queue, bytes, bytes);
+    if (kind == READ) {
+        storage_server_read(&f->server, &j->job, 0, bytes, bytes);
+    } else {
+        storage_server_write(&f->server, &j->job, bytes, bytes);
+    }
 }
 
 /* Poisson arrivals */
@@ -148,7 +160,7 @@ static void check_mean(uint32_t in_service, double (*size)(struct rng *), double
     free(a.jobs);
     rng_free(a.gaps);
     rng_free(a.sizes);
-    loop_done(&f.loop);
+    fixture_done(&f);
 }
 
 /* Pollaczek-Khinchine with no variance: rho / (2 (1 - rho)) service times. */
@@ -196,7 +208,56 @@ START_TEST(test_sharing_by_hand)
     ck_assert_uint_eq(j[1].end_ns, 5000);
     ck_assert_double_eq(storage_server_used_ns(&f.server), 5000);
     ck_assert_double_eq_tol(storage_server_moved_bytes(&f.server), 5000, 1e-9);
-    loop_done(&f.loop);
+    fixture_done(&f);
+}
+END_TEST
+
+/* Two of four streams of 400 MB/s at most take 0.8 of the line: 1000 bytes in 2500 ns; four share
+ * it. */
+START_TEST(one_request_reads_no_faster_than_a_stream)
+{
+    struct storage_config config = plain(8, 1);
+    config.stream_Bps = 0.4 * LINE_BPS;
+    struct fixture f;
+    fixture_init(&f, &config);
+    struct timed_job j[6];
+    submit(&f, &j[0], READ, 1000);
+    submit(&f, &j[1], READ, 1000);
+    ck_assert_int_eq(loop_run(&f.loop), 0);
+    ck_assert_uint_eq(j[0].end_ns, 2500);
+    ck_assert_uint_eq(j[1].end_ns, 2500);
+    ck_assert_double_eq_tol(storage_server_used_ns(&f.server), 2000, 1e-6);
+    for (unsigned i = 2; i < 6; i++) {
+        submit(&f, &j[i], READ, 1000);
+    }
+    ck_assert_int_eq(loop_run(&f.loop), 0);
+    ck_assert_uint_eq(j[5].end_ns, 2500 + 4000);
+    ck_assert_double_eq_tol(storage_server_moved_bytes(&f.server), 6000, 1e-6);
+    fixture_done(&f);
+}
+END_TEST
+
+/* With a queue for each reader, one in service of each, a reader's second read waits for its first
+ * and another reader's does not. */
+START_TEST(readers_have_queues_of_their_own)
+{
+    struct storage_config config = plain(1, 1);
+    config.read_queues = 2;
+    struct fixture f;
+    fixture_init(&f, &config);
+    struct timed_job j[3];
+    for (unsigned i = 0; i < 3; i++) {
+        j[i] = (struct timed_job){.f = &f};
+        j[i].job.started = started;
+        j[i].job.done = done;
+        storage_server_read(&f.server, &j[i].job, i < 2 ? 0 : 3, 1000, 1000);
+    }
+    ck_assert_int_eq(loop_run(&f.loop), 0);
+    ck_assert_uint_eq(j[0].end_ns, 2000);
+    ck_assert_uint_eq(j[2].end_ns, 2000);
+    ck_assert_uint_eq(j[1].start_ns, 2000);
+    ck_assert_uint_eq(j[1].end_ns, 3000);
+    fixture_done(&f);
 }
 END_TEST
 
@@ -216,7 +277,7 @@ START_TEST(test_reads_and_writes)
     ck_assert_uint_eq(read[1].end_ns, 3500);
     ck_assert_uint_eq(f.server.bytes_out[0], 2000);
     ck_assert_uint_eq(f.server.bytes_out[1], 1500);
-    loop_done(&f.loop);
+    fixture_done(&f);
 }
 END_TEST
 
@@ -233,7 +294,7 @@ START_TEST(test_efficiency)
     ck_assert_int_eq(loop_run(&f.loop), 0);
     ck_assert_uint_eq(j.end_ns, 163840);
     ck_assert_uint_eq(f.server.bytes_out[0], 65536);
-    loop_done(&f.loop);
+    fixture_done(&f);
 }
 END_TEST
 
@@ -292,8 +353,8 @@ START_TEST(test_moved_bytes_by_hand)
     for (unsigned i = 0; i < 2; i++) {
         j[i] = (struct timed_job){.f = &f, .job = {.started = started, .done = done}};
     }
-    storage_server_submit(&f.server, &j[0].job, 0, 2000, 1000);
-    storage_server_submit(&f.server, &j[1].job, 0, 2250, 3000);
+    storage_server_read(&f.server, &j[0].job, 0, 2000, 1000);
+    storage_server_read(&f.server, &j[1].job, 0, 2250, 3000);
     for (unsigned i = 0; i < N; i++) {
         l[i] = (struct look){.f = &f};
         loop_timer_init(&l[i].timer, i == 2 ? drop_rate : look);
@@ -307,7 +368,7 @@ START_TEST(test_moved_bytes_by_hand)
         ck_assert_double_eq_tol(l[i].used_ns, want[i].used_ns, 1e-6);
         ck_assert_double_eq_tol(l[i].delivers_Bps, want[i].delivers_Bps, 1);
     }
-    loop_done(&f.loop);
+    fixture_done(&f);
 }
 END_TEST
 
@@ -334,7 +395,7 @@ START_TEST(test_rate_changes)
     loop_arm(&f.loop, &a.timer, 400);
     ck_assert_int_eq(loop_run(&f.loop), 0);
     ck_assert_uint_eq(j.end_ns, 400 + 1200);
-    loop_done(&f.loop);
+    fixture_done(&f);
 }
 END_TEST
 
@@ -357,7 +418,7 @@ START_TEST(test_cancel)
     ck_assert_uint_eq(j[2].end_ns, 2400);
     ck_assert_uint_eq(f.server.bytes_in[0], 2000);
     ck_assert_uint_eq(f.server.bytes_out[0], 2000);
-    loop_done(&f.loop);
+    fixture_done(&f);
 }
 END_TEST
 
@@ -374,6 +435,8 @@ int main(void)
     tcase_add_test(tc, test_efficiency);
     tcase_add_test(tc, test_moved_bytes_by_hand);
     tcase_add_test(tc, test_rate_changes);
+    tcase_add_test(tc, one_request_reads_no_faster_than_a_stream);
+    tcase_add_test(tc, readers_have_queues_of_their_own);
     tcase_add_test(tc, test_cancel);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
