@@ -148,7 +148,8 @@ static json_t *storage_json(const char *name, struct err *err)
     return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:f, s:s}", "name", name,
                      "latency_median_s", s.latency_median_s, "latency_sigma", s.latency_sigma,
                      "efficiency_max", s.efficiency_max, "half_size_bytes", s.half_size_bytes,
-                     "stream_Bps", s.stream_Bps, "read_queues", (json_int_t)s.read_queues, "reads_in_service", (json_int_t)s.reads_in_service, "writes_in_service",
+                     "stream_Bps", s.stream_Bps, "read_queues", (json_int_t)s.read_queues,
+                     "reads_in_service", (json_int_t)s.reads_in_service, "writes_in_service",
                      (json_int_t)s.writes_in_service, "cluster_Bps", s.cluster_Bps, "source",
                      s.source);
 }

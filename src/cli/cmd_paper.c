@@ -30,10 +30,8 @@ static const char help[] =
     ":hardware\n"
     "  --fast               the small offline cells only, with one seed each\n"
     "  --check              exit status 1 when a row failed or a bar is missed; with --fast, when "
-    "one
-"
-    "                       known to be missed is missed by a tenth more than it was
-"
+    "one\n"
+    "                       known to be missed is missed by a tenth more than it was\n"
     "  --jobs N             simulations at a time (default: the processors)\n"
     "  --format FORMAT      text (default), json or csv\n"
     "  -o FILE              the result goes to FILE instead\n"

@@ -37,10 +37,10 @@ struct storage_profile {
     char name[64];
     double latency_median_s; /* per I/O, lognormal; 0 = none */
     double latency_sigma;
-    double efficiency_max;     /* share of the SNIC's line rate reached by very large I/O */
-    double half_size_bytes;    /* I/O of size s reaches e = efficiency_max * s/(s + half) */
-    double stream_Bps; /* line rate that one request in service reaches at most; 0 = no limit */
-    uint32_t read_queues;      /* of a node; a GPU reads through that of its number, modulo; 0 = 1 */
+    double efficiency_max;  /* share of the SNIC's line rate reached by very large I/O */
+    double half_size_bytes; /* I/O of size s reaches e = efficiency_max * s/(s + half) */
+    double stream_Bps;    /* line rate that one request in service reaches at most; 0 = no limit */
+    uint32_t read_queues; /* of a node; a GPU reads through that of its number, modulo; 0 = 1 */
     uint32_t reads_in_service; /* FIFO queue of which this many are read, processor sharing */
     uint32_t writes_in_service;
     double cluster_Bps;      /* aggregate limit of the storage cluster; 0 = none */

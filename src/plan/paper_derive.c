@@ -287,8 +287,7 @@ static int hold_equivalences(struct paper_report *r)
             n++;
         }
     }
-    return n > 0 ? add_bar(r, "equivalences: largest difference of a pair", largest, 0.06, NULL,
-                           0)
+    return n > 0 ? add_bar(r, "equivalences: largest difference of a pair", largest, 0.06, NULL, 0)
                  : 0;
 }
 

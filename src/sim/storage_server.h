@@ -44,7 +44,7 @@ struct storage_queue {
 struct storage_config {
     double line_Bps;
     double efficiency_max, half_size_bytes; /* efficiency(s) = max * s / (s + half) */
-    double stream_Bps; /* of the line, for one job at most; 0 = no limit */
+    double stream_Bps;                      /* of the line, for one job at most; 0 = no limit */
     double latency_median_s, latency_sigma; /* 0 median = none */
     uint32_t read_queues;                   /* of a node; 0 = 1 */
     uint32_t in_service[2];                 /* of a queue of reads, of writes; >= 1 */
@@ -63,8 +63,8 @@ struct storage_server {
     struct loop_timer timer;
     void (*load_changed)(struct storage_server *s); /* NULL, or told when demand_Bps changed */
     double demand_Bps;                              /* what it delivers at line rate: 0 when idle */
-    uint64_t bytes_in[2], bytes_out[2]; /* reads, writes */
-    double moved_bytes, used_ns; /* until served_at_ns */
+    uint64_t bytes_in[2], bytes_out[2];             /* reads, writes */
+    double moved_bytes, used_ns;                    /* until served_at_ns */
 };
 
 /* rng is the owner's, used for latencies only. 0 or -ENOMEM. */
