@@ -221,26 +221,30 @@ struct bar_rule {
     bool largest;
     double limit;
     const char *what;
-    /* Missed in the full set: why, and what the fast subset comes to, plus a tenth. */
+    /* Missed in the full set: why, and what the fast subset came to, plus a tenth. */
     const char *missed;
     double guard;
 };
 
 static const struct bar_rule rules[] = {
     {"fig7", "ds660b", "jct_s", RELATIVE, false, 0.08, "fig7 660B: mean error of the JCT", NULL, 0},
-    {"fig7", "ds27b", "jct_s", RELATIVE, false, 0.10, "fig7 27B: mean error of the JCT", NULL, 0},
+    {"fig7", "ds27b", "jct_s", RELATIVE, false, 0.10, "fig7 27B: mean error of the JCT",
+     "too fast on the 32K set, and one cell that follows from no other", 0.16},
     {"fig7", "qwen32b", "jct_s", RELATIVE, false, 0.12, "fig7 Qwen: mean error of the JCT", NULL,
      0},
-    {"fig8", "ds27b", "jct_s", RELATIVE, false, 0.10, "fig8 27B: mean error of the JCT", NULL, 0},
+    {"fig8", "ds27b", "jct_s", RELATIVE, false, 0.10, "fig8 27B: mean error of the JCT",
+     "too fast on the 32K set", 0},
     {"fig9", "ds660b", "jct_s", RELATIVE, false, 0.08, "fig9 660B: mean error of the JCT", NULL, 0},
     {"fig12", "ds660b", "jct_s", RELATIVE, false, 0.08, "fig12 660B: mean error of the JCT", NULL,
      0},
     {"table3", "ds660b", "jct_s", RELATIVE, true, 0.08, "table3: largest error of the JCT", NULL,
      0},
-    {"fig7", NULL, "jct_s", RELATIVE, true, 0.25, "fig7: largest error of a cell", NULL, 0},
-    {"speed-up", NULL, NULL, RELATIVE, false, 0.07, "speed-ups: mean error", NULL, 0},
-    {"ablation", NULL, NULL, ABSOLUTE, true, 4, "ablation: largest error, percentage points", NULL,
-     0},
+    {"fig7", NULL, "jct_s", RELATIVE, true, 0.25, "fig7: largest error of a cell",
+     "Qwen DualPath at 32K, and the 27B's 48K oracle with 4,096 agents", 0.292},
+    {"speed-up", NULL, NULL, RELATIVE, false, 0.07, "speed-ups: mean error",
+     "Qwen DualPath too fast", 0.134},
+    {"ablation", NULL, NULL, ABSOLUTE, true, 4, "ablation: largest error, percentage points",
+     "round robin waits too long for the engine in turn", 0},
     {"scale", NULL, NULL, ABSOLUTE, true, 0.03, "48P96D / 2P4D: JCT ratio off the published", NULL,
      0},
     {"capacity", NULL, NULL, ABSOLUTE, true, 0.05, "capacity: largest error, APS", NULL, 0},
@@ -249,7 +253,7 @@ static const struct bar_rule rules[] = {
     {"online", NULL, "tpot_s", RELATIVE, false, 0.15, "online: mean error of the TPOT", NULL, 0},
     {"table1", NULL, NULL, RELATIVE, false, 0.05, "table1: mean error", NULL, 0},
     {"batch-efficiency", NULL, NULL, RELATIVE, true, 0.15, "batch efficiency: largest error",
-     "published without model or set-up", 1.9},
+     "published without model or set-up", 1.26},
 };
 
 static bool applies(const struct bar_rule *rule, const struct paper_row *row)
@@ -287,7 +291,8 @@ static int hold_equivalences(struct paper_report *r)
             n++;
         }
     }
-    return n > 0 ? add_bar(r, "equivalences: largest difference of a pair", largest, 0.06, NULL, 0)
+    return n > 0 ? add_bar(r, "equivalences: largest difference of a pair", largest, 0.06,
+                           "512 agents: the longest trajectory decides, one seed", 0)
                  : 0;
 }
 
