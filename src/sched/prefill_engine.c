@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "sched/packing.h"
+#include "sched/stages.h"
 
 static const struct cluster *cluster_of(const struct prefill_engine *e)
 {
@@ -89,30 +90,9 @@ static bool keeps_prompt(const struct prefill_request *r)
     return !r->owner->node.cluster->layerwise && has(r, CLUSTER_RESTORE_KV);
 }
 
-static bool stays_loaded(const struct prefill_request *r)
-{
-    return keeps_prompt(r) && r->done_tok > 0;
-}
-
 static bool is_last_chunk(const struct prefill_request *r)
 {
     return r->done_tok + r->chunk_tok == miss_tok(r);
-}
-
-/* Number of arrived layers to hear of next, after n: the first layer of each stage, then all. */
-static uint32_t next_load_mark(const struct cluster *c, uint32_t n)
-{
-    if (!c->layerwise) {
-        return c->kv.n_layers;
-    }
-    uint32_t mark = n == 0 ? 1 : (n - 1) / c->stage_layers * c->stage_layers + c->stage_layers + 1;
-    return mark < c->kv.n_layers ? mark : c->kv.n_layers;
-}
-
-static uint32_t next_compute_mark(const struct cluster *c, uint32_t n)
-{
-    uint32_t mark = n / c->stage_layers * c->stage_layers + c->stage_layers;
-    return mark < c->kv.n_layers ? mark : c->kv.n_layers;
 }
 
 /* Loads */
@@ -233,7 +213,7 @@ static void start_loads(struct prefill_request *r)
     uint32_t apart_tok = loads_here(r) ? s->decode_tok : s->kept_tok;
     uint32_t from = loads_here(r) ? s->r.hit_tok : s->kept_tok;
     r->load_layers = r->push_layers[0] = r->push_layers[1] = r->owner->node.cluster->kv.n_layers;
-    if (stays_loaded(r)) {
+    if (keeps_prompt(r) && r->done_tok > 0) {
         return;
     }
     if (loads_here(r) && !has(r, CLUSTER_RESTORE_DIRECT)) {
@@ -516,7 +496,7 @@ static void take(struct prefill_engine *e, struct prefill_request *r, uint32_t n
     r->chunk_tok = new_tok;
     r->computing = true;
     r->stored = false;
-    if (!stays_loaded(r)) {
+    if (!keeps_prompt(r) || r->done_tok == 0) {
         r->hbm_slot = slots_take(&e->hbm_slots);
     }
     e->items[e->n_batch] = (struct compute_item){.request = r->start.r.request,

@@ -249,8 +249,11 @@ static void start_job(struct tier_op *t, uint32_t n_blocks)
     t->at_storage = true;
     t->n_waiting++;
     t->job.done = job_done;
-    storage_server_submit(snic, &t->job, is_read(op) ? 0 : 1, n_blocks * op->part_bytes,
-                          op->part_bytes);
+    if (is_read(op)) {
+        storage_server_read(snic, &t->job, op->dst.gpu, n_blocks * op->part_bytes, op->part_bytes);
+    } else {
+        storage_server_write(snic, &t->job, n_blocks * op->part_bytes, op->part_bytes);
+    }
 }
 
 void dram_tier_submit(struct dram_tier *tier, struct dp_op *op)

@@ -254,7 +254,7 @@ static void open_direct_stream(struct sim_op *so)
     double efficiency = storage_server_efficiency(&s->config, (double)so->op->part_bytes);
     struct net_resource *path[] = {&cnic_of(sd, &so->op->dst)->rx};
     so->stream.past_nic = true;
-    so->stream.maxmin.cap_Bps = s->rate_Bps * efficiency / (s->n_serving[0] + s->n_serving[1]);
+    so->stream.maxmin.cap_Bps = storage_server_job_Bps(s) * efficiency;
     so->stream.total_bytes = so->stream.ready_bytes = so->stream.mark_bytes = dp_op_bytes(so->op);
     so->stream.ended = direct_stream_ended;
     net_stream_open(&sd->net, &so->stream, path, 1);

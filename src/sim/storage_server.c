@@ -26,7 +26,7 @@ static double line_share(const struct storage_server *s)
     return s->n_serving > 0 ? s->n_serving * job_share(s) : 0;
 }
 
-static double job_rate_Bps(const struct storage_server *s)
+double storage_server_job_Bps(const struct storage_server *s)
 {
     return s->rate_Bps * job_share(s);
 }
@@ -41,7 +41,7 @@ static void catch_up(struct storage_server *s)
         return;
     }
     s->used_ns += elapsed_ns * line_share(s) * s->rate_Bps / s->config.line_Bps;
-    double each = job_rate_Bps(s) * 1e-9 * elapsed_ns;
+    double each = storage_server_job_Bps(s) * 1e-9 * elapsed_ns;
     list_for_each (pos, &s->serving) {
         struct storage_job *j = container_of(pos, struct storage_job, node);
         j->work_left_bytes -= each;
@@ -60,7 +60,7 @@ static void arm(struct storage_server *s)
         loop_disarm(s->loop, &s->timer);
         return;
     }
-    loop_arm(s->loop, &s->timer, loop_after_ns(s->loop, least / job_rate_Bps(s) * 1e9));
+    loop_arm(s->loop, &s->timer, loop_after_ns(s->loop, least / storage_server_job_Bps(s) * 1e9));
 }
 
 static double demand_Bps(const struct storage_server *s)

@@ -81,6 +81,9 @@ void storage_server_read(struct storage_server *s, struct storage_job *job, uint
 void storage_server_write(struct storage_server *s, struct storage_job *job, uint64_t bytes,
                           uint64_t io_bytes);
 
+/* What each job in service gets of the line now, before efficiency; some are in service. */
+double storage_server_job_Bps(const struct storage_server *s);
+
 /* Takes out a job that is waiting or in service; returns false when its bytes have all moved
  * already. */
 bool storage_server_cancel(struct storage_server *s, struct storage_job *job);

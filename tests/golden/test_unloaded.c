@@ -245,7 +245,11 @@ static uint64_t prefill_end(const struct world *w, const struct row *q, const st
         bool kept = !w->sc.system.layerwise && done_tok > 0;
         /* Hits read here and earlier chunks: no test has both. */
         ck_assert(kept || own_tok == 0 || done_tok == 0);
-        arrive_all(w, start, kept ? 0 : q->hit_tok, kept ? 0 : done_tok, sides, &load);
+        if (kept) {
+            arrive(w, start, 0, false, &load);
+        } else {
+            arrive_all(w, start, q->hit_tok, done_tok, sides, &load);
+        }
         if (!w->sc.system.layerwise) {
             start = load.at_ns[w->n_layers];
         }
