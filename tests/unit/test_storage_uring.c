@@ -120,7 +120,7 @@ static struct dp_op storage_op(enum dp_kind kind, uint64_t chain, uint32_t first
                               kind == DP_STORAGE_READ ? DP_CLASS_READ : DP_CLASS_PERSIST,
                           .src = at,
                           .dst = at,
-                          .chain = {chain, first},
+                          .chain = {.chain_id = chain, .first_block = first},
                           .part_bytes = bytes,
                           .parts_total = n,
                           .parts_ready = n,
