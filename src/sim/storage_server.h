@@ -4,8 +4,9 @@
  * own; a bounded number of each is in service and shares the link equally (processor sharing).
  * Bytes of an op with small I/O cost more link time: an op of b bytes in I/Os of s bytes is b /
  * efficiency(s) of work, and all in service get equal shares of the work, so that the NIC delivers
- * its line rate times the mean of their efficiencies. A sampled latency follows the service without holding its slot (I/Os are
- * pipelined). With one read in service, no latency and Poisson arrivals this is an M/G/1 queue.
+ * its line rate times the mean of their efficiencies. A sampled latency follows the service without
+ * holding its slot (I/Os are pipelined). With one read in service, no latency and Poisson arrivals
+ * this is an M/G/1 queue.
  */
 #ifndef DUALPATH_SIM_STORAGE_SERVER_H
 #define DUALPATH_SIM_STORAGE_SERVER_H
