@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Numbers given out and taken back, the smallest possible range: never more than the peak in use. */
+/* Numbers given out and taken back, the smallest possible range: never more than the peak in
+ * use. */
 #ifndef DUALPATH_BASE_SLOTS_H
 #define DUALPATH_BASE_SLOTS_H
 

@@ -47,7 +47,7 @@ static const char help[] =
     "result,\n"
     "                       but for its run block (it sets workload.trace, .format, "
     ".arrival=recorded,\n"
-    "                       .agents=0, the scales to 1)\n"
+    "                       .agents=0, .tool_latency_s=0, the scales to 1)\n"
     "  --explain            prints (or, with -o, writes) the resolved scenario instead of running "
     "it: every key, where "
     "it comes\n"

@@ -56,9 +56,9 @@ struct dp_place {
     uint64_t offset_bytes;
 };
 
-/* The blocks of a storage op: parts first_block .. first_block + parts_total of a chain. The turn of
- * the request says which prompt the chain is at, where chains share blocks: for a cache that has to
- * know a block again. */
+/* The blocks of a storage op: parts first_block .. first_block + parts_total of a chain. The turn
+ * of the request says which prompt the chain is at, where chains share blocks: for a cache that has
+ * to know a block again. */
 struct dp_chain {
     uint64_t chain_id;
     uint32_t first_block;
@@ -140,8 +140,8 @@ void dp_init(struct dp *dp, const struct dp_ops *ops);
 int dp_submit(struct dp *dp, struct dp_op *op);
 
 /* As dp_submit(), but an op that finds the backend full waits its turn (first come first served
- * among those to storage, and those to one node) and is submitted from a later completion. Returns 0
- * or -EINVAL. */
+ * among those to storage, and those to one node) and is submitted from a later completion. Returns
+ * 0 or -EINVAL. */
 int dp_submit_or_wait(struct dp *dp, struct dp_op *op);
 
 /* Raises op->parts_ready to parts_ready (never lowers it). The op must be in flight or waiting for

@@ -29,7 +29,8 @@ struct space {
     struct list waiters;
     struct slots slots;
     struct loop_timer grant_timer;
-    /* NULL, or: gives back some idle room; false when there is none, but perhaps the claim's own. */
+    /* NULL, or: gives back some idle room; false when there is none, but perhaps the claim's
+     * own. */
     bool (*reclaim)(struct space *s, struct space_claim *claim);
     void *owner; /* reclaim()'s */
 };

@@ -70,8 +70,8 @@ struct ep_barrier_local {
 void ep_barrier_local_init(struct ep_barrier_local *b, struct loop *loop);
 void ep_barrier_local_done(struct ep_barrier_local *b); /* all members detached */
 
-/* For implementations. Members may arrive for the next phase from inside released(); those whose turn
- * is still to come count as waiting until then, so that nothing makes them arrive twice. */
+/* For implementations. Members may arrive for the next phase from inside released(); those whose
+ * turn is still to come count as waiting until then, so that nothing makes them arrive twice. */
 void ep_release_members(struct list *members, uint64_t sum);
 void ep_call_missing(struct list *members);
 bool ep_rank_taken(const struct list *members, uint32_t rank);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * EP groups that span nodes: the barrier of ep_barrier.h by messages of the control plane, one round
- * trip per phase.
+ * EP groups that span nodes: the barrier of ep_barrier.h by messages of the control plane, one
+ * round trip per phase.
  *
  *   node -> leader   MSG_MEET arrive: all members of the group here have come; the sum they brought
  *   leader -> nodes  MSG_MEET call: somebody has come; members that come when called, do
  *   leader -> nodes  MSG_MEET release: all have; the sum over all
  *
- * The leader is the node of the group's first engine; it speaks to itself as to the others. Messages
- * carry the phase, so that both sides know that they talk of the same one.
+ * The leader is the node of the group's first engine; it speaks to itself as to the others.
+ * Messages carry the phase, so that both sides know that they talk of the same one.
  */
 #ifndef DUALPATH_HW_EP_BARRIER_NET_H
 #define DUALPATH_HW_EP_BARRIER_NET_H

@@ -2,8 +2,8 @@
 /*
  * Memory of a GPU that an RDMA device can reach: allocated by the CUDA driver, and exported as a
  * dma-buf where the driver does that (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED: open kernel modules,
- * kernel 5.12 and later), for ibv_reg_dmabuf_mr(). Where it does not, the region has no dma-buf, and
- * verbs_device tries nvidia-peermem. Copies that CUDA calls synchronous wait for such memory
+ * kernel 5.12 and later), for ibv_reg_dmabuf_mr(). Where it does not, the region has no dma-buf,
+ * and verbs_device tries nvidia-peermem. Copies that CUDA calls synchronous wait for such memory
  * (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as the GPUDirect RDMA documentation asks).
  */
 #ifndef DUALPATH_HW_GPU_MEMORY_H

@@ -5,8 +5,8 @@
  * host memory like the other. KV lies in them as dp.h says; all offsets are bytes from the start of
  * a region. The regions may be shared with other processes of the machine, which attach them.
  *
- * A region on a GPU (gpu_memory.h) has addresses that only the GPU and an RDMA device can use: of the
- * transports, verbs takes it.
+ * A region on a GPU (gpu_memory.h) has addresses that only the GPU and an RDMA device can use: of
+ * the transports, verbs takes it.
  */
 #ifndef DUALPATH_HW_MEMORY_H
 #define DUALPATH_HW_MEMORY_H
@@ -37,8 +37,8 @@ int node_memory_init(struct node_memory *m, uint32_t node, uint64_t dram_bytes, 
                      uint64_t hbm_bytes, struct err *e);
 void node_memory_done(struct node_memory *m);
 
-/* As node_memory_init(), in a memfd (named "dualpath-node" and the number) that m->fd holds: DRAM and
- * the HBM regions one behind the other, each from a page on. */
+/* As node_memory_init(), in a memfd (named "dualpath-node" and the number) that m->fd holds: DRAM
+ * and the HBM regions one behind the other, each from a page on. */
 int node_memory_init_shared(struct node_memory *m, uint32_t node, uint64_t dram_bytes,
                             uint32_t n_gpus, uint64_t hbm_bytes, struct err *e);
 
@@ -48,7 +48,8 @@ int node_memory_init_shared(struct node_memory *m, uint32_t node, uint64_t dram_
 int node_memory_attach(struct node_memory *m, uint32_t node, long pid, int fd,
                        const struct node_memory *alike, struct err *e);
 
-/* From now on r, on a GPU, is the HBM of that gpu: borrowed, and the host memory in its place goes. */
+/* From now on r, on a GPU, is the HBM of that gpu: borrowed, and the host memory in its place
+ * goes. */
 void node_memory_put_on_gpu(struct node_memory *m, uint32_t gpu, const struct memory_region *r);
 
 /* The address of len bytes, or NULL when they do not lie wholly inside the memory (or there is no

@@ -39,7 +39,8 @@ struct messages_zmq_options {
 
 struct messages_zmq_events {
     void *self;
-    /* A control frame (enum wire_control) with its text, NUL-terminated. Nodes hear the hub's only. */
+    /* A control frame (enum wire_control) with its text, NUL-terminated. Nodes hear the hub's
+     * only. */
     void (*control)(void *self, uint32_t peer, uint16_t kind, const char *text);
     void (*peer_lost)(void *self, uint32_t peer, const char *why);
     /* Somebody was turned away at the door. */

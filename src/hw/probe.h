@@ -9,9 +9,9 @@
  * and how far they spread. What computes also reports its processor time, which does not depend on
  * what else the machine does; how much longer it took tells how busy the machine is.
  *
- * Several nodes on one machine share its cores and devices, of which the simulator knows nothing but
- * a limit of the storage. So storage and computation are measured by one node and by as many at once
- * as the run has (probe_config); copies by one node.
+ * Several nodes on one machine share its cores and devices, of which the simulator knows nothing
+ * but a limit of the storage. So storage and computation are measured by one node and by as many at
+ * once as the run has (probe_config); copies by one node.
  */
 #ifndef DUALPATH_HW_PROBE_H
 #define DUALPATH_HW_PROBE_H

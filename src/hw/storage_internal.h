@@ -13,8 +13,8 @@ struct request {
 
 /*
  * What moves slots between open files and the store's buffers, where it is not io_uring. Requests
- * complete from the loop, never within start(), with the bytes moved (fewer at the end of a file) or
- * a negative errno.
+ * complete from the loop, never within start(), with the bytes moved (fewer at the end of a file)
+ * or a negative errno.
  */
 struct slot_mover_ops {
     const char *name;

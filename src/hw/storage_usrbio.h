@@ -6,7 +6,8 @@
  * through one of them. The store's directory must be on a mounted 3FS. Completions have no file
  * descriptor to wait for: while some are to come, a timer looks every USRBIO_POLL_NS.
  *
- * For storage_options.slots. In a build without 3FS's header and library it refuses to open: -ENODEV.
+ * For storage_options.slots. In a build without 3FS's header and library it refuses to open:
+ * -ENODEV.
  */
 #ifndef DUALPATH_HW_STORAGE_USRBIO_H
 #define DUALPATH_HW_STORAGE_USRBIO_H

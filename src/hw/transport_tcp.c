@@ -15,7 +15,7 @@
 #include "hw/tcp_internal.h"
 
 #define DEFAULT_PEER_TIMEOUT_NS (10 * NS_PER_S)
-#define STRANGERS               16u /* connections beyond one per peer that may be waiting for their hello */
+#define STRANGERS               16u /* connections beyond one per peer that wait for a hello */
 
 int tcp_socket_setup(int fd, uint64_t peer_timeout_ns)
 {

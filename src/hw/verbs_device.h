@@ -54,8 +54,8 @@ const struct memory_region *verbs_region_memory(const struct verbs_device *d, ui
 
 /*
  * Opens the device of that name (NULL: the first with an active port) and registers the memory
- * (which outlives it), which pins it: memory of a GPU by dma-buf, or else as nvidia-peermem lets the
- * device do. cq_entries is cut to what the device has. Returns 0, -ENODEV, or another negative
+ * (which outlives it), which pins it: memory of a GPU by dma-buf, or else as nvidia-peermem lets
+ * the device do. cq_entries is cut to what the device has. Returns 0, -ENODEV, or another negative
  * errno with e set.
  */
 int verbs_device_open(struct verbs_device *d, const char *name, const struct node_memory *memory,

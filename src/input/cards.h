@@ -26,8 +26,8 @@ int card_read(const char *name_or_path, struct model_card *ret_card, struct err 
 int gpu_read(const char *name_or_path, struct gpu_profile *ret_gpu, struct err *err);
 int storage_read(const char *name_or_path, struct storage_profile *ret_storage, struct err *err);
 
-/* Sorted names of the shipped files of a kind ("models", "gpus", "storage", "profiles", "" = scenarios), as a
- * NULL-terminated array freed with cards_names_free(). */
+/* Sorted names of the shipped files of a kind ("models", "gpus", "storage", "profiles", "" =
+ * scenarios), as a NULL-terminated array freed with cards_names_free(). */
 int cards_names(const char *kind, char ***ret_names, struct err *err);
 void cards_names_free(char **names);
 

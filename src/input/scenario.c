@@ -178,6 +178,9 @@ static int finish(struct scenario_reading *r)
         ret = scenario_check_units(r);
     }
     if (ret == 0) {
+        ret = scenario_check_unused(r);
+    }
+    if (ret == 0) {
         ret = scenario_check_fit(r);
     }
     char *canonical = ret == 0 ? scenario_canonical(&r->sc) : NULL;

@@ -334,11 +334,14 @@ static int check_ep(struct scenario_reading *r, const char *path, uint32_t ep_gp
 static void weights_advice(const struct scenario_reading *r, const char *ep_path,
                            const struct scenario_side *side, char *buf, size_t size)
 {
-    if (r->sc.system.tp_gpus > 1) {
+    const struct scenario_cluster *c = &r->sc.cluster;
+    uint32_t tp = r->sc.system.tp_gpus;
+    if (tp > 1) {
+        bool more = tp < c->gpus_per_node && tp < c->gpu.nvlink_gpus;
         snprintf(buf, size,
                  " (tensor parallelism over %u); expected more HBM (cluster.gpu, "
-                 "cluster.hbm_bytes), a larger system.tp_gpus",
-                 r->sc.system.tp_gpus);
+                 "cluster.hbm_bytes)%s",
+                 tp, more ? ", a larger system.tp_gpus" : "");
         return;
     }
     if (r->sc.model.expert_parallel) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <errno.h>
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -39,12 +40,16 @@ int scenario_key_error(struct scenario_reading *r, const struct scenario_key *ke
                        ...)
 {
     const struct scenario_origin *origin = &r->values[key - scenario_keys].origin;
-    char text[sizeof(r->err->text)], field[sizeof(r->err->field)];
+    char text[sizeof(r->err->text)], field[sizeof(r->err->field)], preset[64] = "";
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     scenario_key_field(key, field, sizeof(field));
+    if (origin->by == SCENARIO_BY_PRESET) {
+        origin = scenario_origin_of(r, "system.preset");
+        snprintf(preset, sizeof(preset), " (set by the preset \"%s\")", r->sc.system.preset);
+    }
     if (origin->by == SCENARIO_BY_FILE || origin->by == SCENARIO_BY_SET) {
         err_at(r->err, origin->by == SCENARIO_BY_SET ? "--set" : r->source, origin->line,
                origin->column);
@@ -54,7 +59,7 @@ int scenario_key_error(struct scenario_reading *r, const struct scenario_key *ke
         place_around(r, path);
     }
     err_field(r->err, "%s", field);
-    return err_set(r->err, -EINVAL, "%s", text);
+    return err_set(r->err, -EINVAL, "%s%s", text, preset);
 }
 
 /* Appends printf style to a text that may already be full. */
@@ -159,11 +164,15 @@ static bool to_u64(const struct scenario_key *key, const json_t *json, bool type
     if (!typed && json_is_string(json) && parse_u64(json_string_value(json), ret_value)) {
         return true;
     }
-    if (!to_double(key, json, typed, &value) || value != floor(value) || value < 0 ||
-        value >= 0x1p64) {
+    if (!to_double(key, json, typed, &value) || value < 0) {
         return false;
     }
-    *ret_value = (uint64_t)value;
+    /* 8.2 times 10^9 comes to 8199999999.999999: rounded twice, each time by 2^-53 at most. */
+    double whole = round(value);
+    if (fabs(value - whole) > value * DBL_EPSILON || whole >= 0x1p64) {
+        return false;
+    }
+    *ret_value = (uint64_t)whole;
     return true;
 }
 

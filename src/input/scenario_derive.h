@@ -41,8 +41,8 @@ struct scenario_derived {
 void scenario_derive(const struct scenario *sc, struct scenario_derived *ret);
 
 /*
- * Bytes of one token in one (average) layer as storage holds them: system.restore. KV: the card's; hidden states:
- * theirs, in BF16; compressed: restore_ratio of KV, a whole number of bytes.
+ * Bytes of one token in one (average) layer as storage holds them: system.restore. KV: the card's;
+ * hidden states: theirs, in BF16; compressed: restore_ratio of KV, a whole number of bytes.
  */
 double scenario_stored_bytes(const struct scenario *sc);
 

@@ -404,10 +404,13 @@ const struct scenario_key scenario_keys[] = {
      .source = "the paper's systems: data-parallel attention; only its SGL(MC) has TP, 8",
      .doc = "GPUs of a node that make one engine by tensor parallelism"},
     {U32("system.prefill_ep_gpus", system.prefill_ep_gpus, UNIT_NONE), .fallback = "0",
-     FROM(0, 1e9), .source = "unpublished; 16 GPUs where the cluster has them, 1 without experts",
+     FROM(0, 1e9),
+     .source = "unpublished; 16 GPUs where the cluster has them, 1 without experts or with "
+               "tensor parallelism",
      .doc = "GPUs of a prefill expert-parallel group; 0 = automatic"},
     {U32("system.decode_ep_gpus", system.decode_ep_gpus, UNIT_NONE), .fallback = "0", FROM(0, 1e9),
-     .source = "unpublished; 32 GPUs where the cluster has them, 1 without experts",
+     .source = "unpublished; 32 GPUs where the cluster has them, 1 without experts or with "
+               "tensor parallelism",
      .doc = "GPUs of a decode expert-parallel group; 0 = automatic"},
     {U32("system.block_tok", system.block_tok, UNIT_TOK), .fallback = "64", FROM(1, 65536),
      .source = "the paper's example of a block", .doc = "tokens of a KV block"},

@@ -65,9 +65,9 @@ void quantity_format(enum unit_kind unit, double value, char *buf, size_t size);
 void quantity_format_short(enum unit_kind unit, double value, char *buf, size_t size);
 
 /*
- * Whether a value of the key is outside of what is usual; if so, writes "400 GB/s is unusual (... to
- * ...); was 50 GB/s meant (bits taken for bytes)?". with_unit: it was written with one, so that none
- * was left out.
+ * Whether a value of the key is outside of what is usual; if so, writes "400 GB/s is unusual (...
+ * to ...); was 50 GB/s meant (bits taken for bytes)?". with_unit: it was written with one, so that
+ * none was left out.
  */
 bool scenario_key_unusual(const struct scenario_key *key, double value, bool with_unit, char *buf,
                           size_t size);

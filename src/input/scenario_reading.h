@@ -46,7 +46,8 @@ void scenario_clear(struct scenario_reading *r, const char *group);
 int scenario_decode(struct scenario_reading *r, const struct scenario_key *key,
                     const struct scenario_value *value);
 
-/* Fills r->err about the key: place from its origin, field, message. Returns -EINVAL. */
+/* Fills r->err about the key: place from its origin (or that of the preset that set it), field,
+ * message. Returns -EINVAL. */
 int scenario_key_error(struct scenario_reading *r, const struct scenario_key *key, const char *fmt,
                        ...) __attribute__((format(printf, 3, 4)));
 
@@ -67,6 +68,9 @@ int scenario_check(struct scenario_reading *r);
 
 /* Warns of values that look like a mistake of unit. */
 int scenario_check_units(struct scenario_reading *r);
+
+/* Warns of keys that somebody set and that another key keeps from having an effect. */
+int scenario_check_unused(struct scenario_reading *r);
 
 /* Warns of what is allowed but probably not meant. */
 int scenario_check_fit(struct scenario_reading *r);

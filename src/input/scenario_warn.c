@@ -163,6 +163,53 @@ static int warn_hidden_larger(struct scenario_reading *r)
                          card->name, hidden, card->kv_bytes_per_tok_layer);
 }
 
+static int warn_cache_of_nothing(struct scenario_reading *r, const struct scenario_derived *d)
+{
+    uint64_t bytes = r->sc.cluster.dram_cache_bytes;
+    if (bytes == 0 || bytes >= d->full_block_bytes) {
+        return 0;
+    }
+    char has[48], block[48];
+    quantity_format_short(UNIT_BYTES, (double)bytes, has, sizeof(has));
+    quantity_format_short(UNIT_BYTES, (double)d->full_block_bytes, block, sizeof(block));
+    return scenario_warn(
+        r, "cluster.dram_cache_bytes: %s of a node caches nothing: a Full Block takes %s", has,
+        block);
+}
+
+int scenario_check_unused(struct scenario_reading *r)
+{
+    const struct scenario_system *s = &r->sc.system;
+    bool compressed = s->restore == RESTORE_BY_COMPRESSED;
+    bool direct = s->restore == RESTORE_BY_GPU_DIRECT;
+    const struct {
+        const char *path;
+        bool used;
+        const char *why;
+    } rows[] = {
+        {"system.restore_ratio", compressed, "system.restore is not \"compressed\""},
+        {"system.restore_expand_Bps", compressed, "system.restore is not \"compressed\""},
+        {"system.restore", !direct || s->path_policy != PATH_DECODE,
+         "system.path_policy is \"decode\", and only prefill nodes read straight into GPUs"},
+        {"system.qos_pcie", !s->qos_pcie || direct || s->submit == SUBMIT_CUDA_MEMCPY,
+         "nothing passes the NIC: that takes system.submit \"cuda_memcpy\" or system.restore "
+         "\"gpu_direct\""},
+        {"system.dual_path",
+         !s->dual_path || s->path_policy != PATH_PREFILL || s->decode_reuse != DECODE_REUSE_NONE,
+         "system.path_policy is \"prefill\", so that no read passes a decode node"},
+    };
+    int rc = 0;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && rc == 0; i++) {
+        const struct scenario_origin *o = scenario_origin_of(r, rows[i].path);
+        if (!rows[i].used && (o->by == SCENARIO_BY_FILE || o->by == SCENARIO_BY_SET)) {
+            char at[400];
+            format_place(r, o, at, sizeof(at));
+            rc = scenario_warn(r, "%s%s: has no effect: %s", at, rows[i].path, rows[i].why);
+        }
+    }
+    return rc;
+}
+
 int scenario_check_fit(struct scenario_reading *r)
 {
     const struct scenario *sc = &r->sc;
@@ -188,5 +235,6 @@ int scenario_check_fit(struct scenario_reading *r)
         ret = warn_too_small(r, "a prefill GPU without layerwise prefill",
                              (double)d.prefill.hbm_kv_bytes, needed);
     }
+    ret = ret ? ret : warn_cache_of_nothing(r, &d);
     return ret ? ret : warn_hidden_larger(r);
 }

@@ -102,7 +102,8 @@ static size_t count_fields(const struct trace_probe *p, const char *const *names
     return n;
 }
 
-/* The format of which the file has all fields but one, the more the better: it is probably meant. */
+/* The format of which the file has all fields but one, the more the better: it is probably
+ * meant. */
 static void describe_nearest(const struct trace_probe *p, char *buf, size_t size)
 {
     size_t best = 0;

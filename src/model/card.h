@@ -60,15 +60,16 @@ int card_set_kv_layout(struct model_card *card);
 /* KV-cache bytes of one token over all layers, as stored (integer: layers x bytes per layer). */
 uint64_t card_kv_bytes_per_tok(const struct model_card *card);
 
-/* Bytes of the hidden states of one token that enter one (average) layer, in BF16: what HCache keeps instead of
- * KV (arXiv 2410.05004: half of the KV of multi-head attention; grouped queries and latents are smaller than
- * it). Layers whose KV is not stored (windows) need none. A whole number, rounded up. */
+/* Bytes of the hidden states of one token that enter one (average) layer, in BF16: what HCache
+ * keeps instead of KV (arXiv 2410.05004: half of the KV of multi-head attention; grouped queries
+ * and latents are smaller than it). Layers whose KV is not stored (windows) need none. A whole
+ * number, rounded up. */
 uint64_t card_hidden_bytes_per_tok_layer(const struct model_card *card);
 
 /*
- * FLOPs of making one token's KV of all layers from its hidden states. HCache: 4*hidden^2 a layer, the K and V
- * projections of multi-head attention; in general 2*hidden*(elements of K and V, or of the latent, the rotary key
- * and the indexer's key).
+ * FLOPs of making one token's KV of all layers from its hidden states. HCache: 4*hidden^2 a layer,
+ * the K and V projections of multi-head attention; in general 2*hidden*(elements of K and V, or of
+ * the latent, the rotary key and the indexer's key).
  */
 double card_restore_flops_per_tok(const struct model_card *card);
 

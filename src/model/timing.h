@@ -4,16 +4,16 @@
  * constants that may be fitted are in struct timing_config, every one physical (an efficiency or a
  * fixed cost).
  *
- * A prefill forward of an EP group of G GPUs (facts/dualpath, "Scheduler"):
- *     T = fixed + hypot(floor, sum over layers [ max over GPUs (attention + linear) + experts(all tokens of
- *         the group) ])
+ * A prefill forward of an EP group of G GPUs (the paper, "Scheduler"):
+ *     T = fixed + hypot(floor, sum over layers [ max over GPUs (attention + linear)
+ *                                                + experts(all tokens of the group) ])
  * The host launches kernels while the GPUs still compute, so a forward takes the longer of the two,
  * smoothly: with a = 2.86 requests' worth of floor, n requests reach the throughput n *
  * hypot(a, 1) / hypot(a, n), which meets the seven published points (prefill batch efficiency of
- * arXiv 2602.21548, 1 to 3.01) within 4 %; a sum of the two with the same limit misses them by up to 17 %.
- * Layers are taken as equal, so a run of k of L layers costs the k/L share of T. EP dispatch and
- * combine are taken as hidden behind the other half batch in a prefill, as long as KV traffic does
- * not stretch them; what is not hidden is in linear_efficiency.
+ * arXiv 2602.21548, 1 to 3.01) within 4 %; a sum of the two with the same limit misses them by up
+ * to 17 %. Layers are taken as equal, so a run of k of L layers costs the k/L share of T. EP
+ * dispatch and combine are taken as hidden behind the other half batch in a prefill, as long as KV
+ * traffic does not stretch them; what is not hidden is in linear_efficiency.
  *
  * A decode step of the group:
  *     T = fixed + max over GPUs (attention(batch, context) + linear(batch) + sequence * batch)
@@ -96,8 +96,8 @@ double timing_experts_ns(const struct timing_model *tm, double group_tok, uint32
 
 /*
  * Restoration of the KV of tok tokens on one GPU, all layers.
- *   PROJECT  one product, hypot of its two roofs like the others: card_restore_flops_per_tok() at the MFU of
- *            dense projections, and hidden states read and KV written at the HBM's rate
+ *   PROJECT  one product, hypot of its two roofs like the others: card_restore_flops_per_tok() at
+ *            the MFU of dense projections, and hidden states read and KV written at the HBM's rate
  *   EXPAND   KV bytes / expand_Bps
  */
 double timing_restore_ns(const struct timing_model *tm, double tok);
@@ -142,8 +142,8 @@ double timing_decode_wire_ns(const struct timing_model *tm, double batch_per_gpu
 
 /*
  * Bytes of weights resident on each GPU when experts are spread over ep_gpus GPUs (1 = all of
- * them; with tensor parallelism, over so many engines). Embedding and LM head stay in BF16 where the
- * rest is quantised, as in the published checkpoints.
+ * them; with tensor parallelism, over so many engines). Embedding and LM head stay in BF16 where
+ * the rest is quantised, as in the published checkpoints.
  */
 double timing_weight_bytes_per_gpu(const struct timing_model *tm, uint32_t ep_gpus);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What options beyond the published system are worth: runs of the same workload and seed that differ
- * in the option alone, beside plain DualPath and Basic. The rows are a CSV file
+ * What options beyond the published system are worth: runs of the same workload and seed that
+ * differ in the option alone, beside plain DualPath and Basic. The rows are a CSV file
  * (scenarios/paper/beyond.csv) with the columns
  *   table     what the row belongs to: restore, hardware, ...
  *   workload  name of the workload, for a person; rows of one table and workload are compared
@@ -9,8 +9,10 @@
  *   common    PATH=VALUE settings of the workload, separated by spaces
  *   option    the row's name; "dualpath" and "basic" are what the others are compared with
  *   set       PATH=VALUE settings of the option, after the common ones
- *   needs     empty, or a scenario key (or KEY=WORD, a word it takes): without it the row is left out
- * A row of the table "tool-latency" is three searches for the largest load, see plan/tool_latency.h.
+ *   needs     empty, or a scenario key (or KEY=WORD, a word it takes): without it the row is left
+ *             out
+ * A row of the table "tool-latency" is three searches for the largest load, see
+ * plan/tool_latency.h.
  */
 #ifndef DUALPATH_PLAN_BEYOND_H
 #define DUALPATH_PLAN_BEYOND_H
@@ -40,8 +42,8 @@ struct beyond_rows {
 int beyond_read(const char *path, const char *table, struct beyond_rows *ret, struct err *err);
 void beyond_done(struct beyond_rows *b);
 
-/* Runs every row that is not left out. A run that fails is a row with outcome.err; the function fails
- * as runs_execute() does. */
+/* Runs every row that is not left out. A run that fails is a row with outcome.err; the function
+ * fails as runs_execute() does. */
 int beyond_run(struct beyond_rows *b, const struct runs_options *options, struct err *err);
 
 /* What decides between options of a workload: the JCT where all agents start at 0, else the mean
@@ -56,8 +58,8 @@ const struct beyond_row *beyond_reference(const struct beyond_rows *b, const str
 double beyond_against(const struct beyond_rows *b, const struct beyond_row *row,
                       const char *option);
 
-/* For a person, as a JSON array, as CSV (searches in a table of their own behind an empty line). 0 or
- * -EIO. */
+/* For a person, as a JSON array, as CSV (searches in a table of their own behind an empty line). 0
+ * or -EIO. */
 int beyond_write_text(const struct beyond_rows *b, FILE *out);
 int beyond_write_json(const struct beyond_rows *b, FILE *out);
 int beyond_write_csv(const struct beyond_rows *b, FILE *out);

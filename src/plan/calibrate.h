@@ -6,9 +6,9 @@
  * decisions do not drown in). All runs of a step are independent and run in parallel; with fixed
  * seeds a calibration is repeatable to the bit.
  *
- * The confidence of a constant is the standard deviation of its logarithm, sqrt(s^2 (J^T J)^-1) with
- * s^2 the sum of squares per degree of freedom: it says how well these figures determine it, given
- * the model, not whether the model is right.
+ * The confidence of a constant is the standard deviation of its logarithm, sqrt(s^2 (J^T J)^-1)
+ * with s^2 the sum of squares per degree of freedom: it says how well these figures determine it,
+ * given the model, not whether the model is right.
  */
 #ifndef DUALPATH_PLAN_CALIBRATE_H
 #define DUALPATH_PLAN_CALIBRATE_H

@@ -26,15 +26,16 @@
 
 /*
  * With tensor parallelism (system.tp_gpus > 1) the "GPUs" of the schedulers, engines and links are
- * engines of tp GPUs, whose NICs are one that is as fast as all of them. A copy into HBM is made once
- * for each GPU that holds the same KV, over the NIC of that GPU and out of DRAM each time: tp times with
- * a latent (MLA), tp / KV heads where there are fewer of those. What leaves HBM leaves once.
+ * engines of tp GPUs, whose NICs are one that is as fast as all of them. A copy into HBM is made
+ * once for each GPU that holds the same KV, over the NIC of that GPU and out of DRAM each time: tp
+ * times with a latent (MLA), tp / KV heads where there are fewer of those. What leaves HBM leaves
+ * once.
  */
 double compose_engine_nic_Bps(const struct scenario *sc);
 uint32_t compose_hbm_copies(const struct scenario *sc);
 
-/* Share of a prefill GPU's HBM for KV that hits read straight into it may hold (restore gpu_direct);
- * the rest is for the layers of the batch in the forward. */
+/* Share of a prefill GPU's HBM for KV that hits read straight into it may hold (restore
+ * gpu_direct); the rest is for the layers of the batch in the forward. */
 #define COMPOSE_DIRECT_SHARE 0.8
 
 /* ret_timing must outlive ret_cluster, which points to it. -EINVAL with err when the groups do not

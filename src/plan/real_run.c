@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "hw/curve_socket.h"
+#include "input/scenario_keys.h"
 #include "plan/compose.h"
 #include "plan/real_figures.h"
 #include "plan/recorder.h"
@@ -102,7 +103,10 @@ static int check_scenario(const struct scenario *sc, const struct cluster *c, st
     }
     if (c->restore != CLUSTER_RESTORE_KV) {
         err_field(err, "system.restore");
-        return err_set(err, -EINVAL, "expected \"kv\": a real run has no other yet");
+        return err_set(err, -EINVAL,
+                       "found \"%s\", expected \"kv\": nodes of a real run store KV as it is and "
+                       "read it into DRAM",
+                       scenario_key_find("system.restore")->words[sc->system.restore]);
     }
     if (c->kv.layer_tok_bytes % sizeof(float)) {
         err_field(err, "model.kv_bytes_per_tok_layer");

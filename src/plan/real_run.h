@@ -39,8 +39,9 @@ void real_run_free(struct real_run *r); /* no agent and no file of the run is le
 
 const struct workload *real_run_workload(const struct real_run *r);
 
-/* Once. 0 and *ret (result_done()), -ECANCELED when interrupted, -ENODEV when a node lacks hardware, another negative errno with err naming what went
- * wrong and where: no result is ever given for a run in which a check has failed. */
+/* Once. 0 and *ret (result_done()), -ECANCELED when interrupted, -ENODEV when a node lacks
+ * hardware, another negative errno with err naming what went wrong and where: no result is ever
+ * given for a run in which a check has failed. */
 int real_run_go(struct real_run *r, struct result *ret, struct err *err);
 
 #endif

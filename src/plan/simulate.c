@@ -11,8 +11,8 @@
 #include "plan/packet_mode.h"
 #include "plan/simulation.h"
 
-/* With requests in the system, none comes or finishes for this long: the run is stuck. Longer than any
- * transfer or forward that makes sense; looked at every so often. */
+/* With requests in the system, none comes or finishes for this long: the run is stuck. Longer than
+ * any transfer or forward that makes sense; looked at every so often. */
 #define STUCK_AFTER_S 200000
 #define WATCH_EVERY_S 10000
 

@@ -77,8 +77,8 @@ static int find_point(const struct run_job *base, const struct capacity_options 
     return 0;
 }
 
-/* Tries little beyond the load that r = 1 carries, which pauses do not change by much, before it looks at
- * the whole range. */
+/* Tries little beyond the load that r = 1 carries, which pauses do not change by much, before it
+ * looks at the whole range. */
 static int find_near(const struct run_job *base, const struct capacity_options *options,
                      double near_aps, struct tool_latency_point *p, struct err *err)
 {

@@ -303,8 +303,8 @@ static void look_if_idle(struct loop_timer *t)
     }
 }
 
-/* Ends what is under way. False when something does not end in time: then worker threads may still be at
- * it, and nothing must be freed before the process ends. */
+/* Ends what is under way. False when something does not end in time: then worker threads may still
+ * be at it, and nothing must be freed before the process ends. */
 static bool wind_up(struct agent *a)
 {
     loop_disarm(&a->loop, &a->join_timer);

@@ -13,7 +13,8 @@
  *                           <- STOP
  *   REPORT agent_report     ->
  *
- * FAILED (either way) carries a sentence, an agent's begins with its errno ("-19 ..."), and ends it; NOTE tells what lies behind a fault.
+ * FAILED (either way) carries a sentence, an agent's begins with its errno ("-19 ..."), and ends
+ * it; NOTE tells what lies behind a fault.
  */
 #ifndef DUALPATH_REAL_AGENT_H
 #define DUALPATH_REAL_AGENT_H

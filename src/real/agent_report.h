@@ -15,8 +15,8 @@ struct agent_report {
     uint64_t generated_tok, persisted_blocks; /* decode nodes */
     uint64_t kept_tok;                        /* decode nodes: hits that had not to be read */
     uint64_t attention_ns[MSG_MAX_GPUS];      /* of forwards, by engine */
-    /* As report/result.h counts the use of a GPU: prefill, time in forwards as far as they are full;
-     * decode, time for which all the HBM for KV would have been held. */
+    /* As report/result.h counts the use of a GPU: prefill, time in forwards as far as they are
+     * full; decode, time for which all the HBM for KV would have been held. */
     uint64_t gpu_used_ns[MSG_MAX_GPUS];
     uint64_t bytes_in[DP_N_CLASSES], bytes_out[DP_N_CLASSES]; /* by traffic class */
     uint64_t bytes_failed[DP_N_CLASSES];

@@ -8,9 +8,9 @@
  * the cause that is nearest to the root: an agent killed before an agent that gave up, before a
  * lost connection, before the operations that failed on its account.
  *
- * With cluster.retry an agent that dies while the run goes on does not end it: the scheduler is told
- * (sched/retry.h). An operation that failed at another node for no other reason than such a death is
- * forgiven: the death must be noticed before the time for which silence is borne is over.
+ * With cluster.retry an agent that dies while the run goes on does not end it: the scheduler is
+ * told (sched/retry.h). An operation that failed at another node for no other reason than such a
+ * death is forgiven: the death must be noticed before the time for which silence is borne is over.
  */
 #ifndef DUALPATH_REAL_HUB_H
 #define DUALPATH_REAL_HUB_H

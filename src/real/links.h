@@ -2,8 +2,9 @@
 /*
  * A node's links to the other nodes of a run: the transport that the scenario names, and what two
  * nodes must tell each other before they can write into each other's memory. That is a text (mem:
- * where the memory is; tcp: where to connect; verbs: the card with queue pairs, addresses and keys), one for every peer. It
- * travels over the control plane, by the hub, encrypted: keys of memory stand in it.
+ * where the memory is; tcp: where to connect; verbs: the card with queue pairs, addresses and
+ * keys), one for every peer. It travels over the control plane, by the hub, encrypted: keys of
+ * memory stand in it.
  *
  *   links_open()     this node can be reached
  *   links_offer()    once for every peer: the text for it

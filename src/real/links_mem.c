@@ -2,8 +2,8 @@
 /*
  * Links by memory copies, between processes of one machine: every node's memories are shared, every
  * peer attaches them, and a copy to a peer is a memory copy on a worker thread. Peers are told
- * "pid:fd" of the memory. There is nothing to forget when a peer dies: a process that is dead writes
- * no more, and copies into its memory harm nobody.
+ * "pid:fd" of the memory. There is nothing to forget when a peer dies: a process that is dead
+ * writes no more, and copies into its memory harm nobody.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * One node of a real run: memories, links to the other nodes, storage, compute, and on top of them the
- * very prefill_node or decode_node that the simulator runs.
+ * One node of a real run: memories, links to the other nodes, storage, compute, and on top of them
+ * the very prefill_node or decode_node that the simulator runs.
  */
 #ifndef DUALPATH_REAL_MACHINE_H
 #define DUALPATH_REAL_MACHINE_H

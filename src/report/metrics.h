@@ -2,8 +2,8 @@
 /*
  * Collects a run while it goes: distributions from finished turns, and samples of cumulative
  * counters at regular times, from which everything "over time" is computed at the end. The number
- * of samples is bounded: when they are full, every second one goes and the interval doubles. Balance
- * between nodes and engines is taken in windows of its own, whose length is fixed.
+ * of samples is bounded: when they are full, every second one goes and the interval doubles.
+ * Balance between nodes and engines is taken in windows of its own, whose length is fixed.
  */
 #ifndef DUALPATH_REPORT_METRICS_H
 #define DUALPATH_REPORT_METRICS_H
@@ -93,9 +93,10 @@ void metrics_agent_over(struct metrics *m, uint64_t arrival_ns, uint64_t end_ns,
 void metrics_finish(struct metrics *m, uint64_t last_arrival_ns, struct result *ret);
 
 /*
- * The working set between two samples, in tokens on average over time: what the agents in the system
- * have as context, between turns too; and the model lambda * T * total / 2 (arXiv 2602.21548, section 2):
- * agents per s, their mean time in the system and half their mean context at the end.
+ * The working set between two samples, in tokens on average over time: what the agents in the
+ * system have as context, between turns too; and the model lambda * T * total / 2 (arXiv
+ * 2602.21548, section 2): agents per s, their mean time in the system and half their mean context
+ * at the end.
  */
 struct metrics_working_set {
     double simulated_tok, model_tok;

@@ -19,8 +19,8 @@
  *               the I/O size, see the storage profile)
  *   CNIC, DRAM  bytes over bandwidth; read = out of a memory (TX), write = into one (RX)
  *   prefill GPU time in forwards, one that is not filled up to the compute quota counted in part
- *   decode GPU  share of the HBM for KV that admitted requests hold: a decode GPU takes on more until
- *               that is full
+ *   decode GPU  share of the HBM for KV that admitted requests hold: a decode GPU takes on more
+ *               until that is full
  *   storage     bytes over cluster.storage.cluster_Bps, of all nodes together; 0 where there is no
  *   cluster     such limit
  */
@@ -75,12 +75,12 @@ struct result {
     double utilization[RESULT_N_RESOURCES];     /* over the steady part */
     double utilization_run[RESULT_N_RESOURCES]; /* over the whole run */
     uint64_t storage_read_bytes, storage_written_bytes, pe_path_bytes, de_path_bytes;
-    /* With system.decode_reuse only: hits that decode nodes still had and did not read; contexts that
-     * they kept, and those of them that had to make room (the counts: simulated runs only). */
+    /* With system.decode_reuse only: hits that decode nodes still had and did not read; contexts
+     * that they kept, and those of them that had to make room (the counts: simulated runs only). */
     bool reuse;
     uint64_t reused_tok, reused_bytes, kept_contexts, kept_dropped;
-    /* With a storage of finite capacity only (else 0): what was evicted, the most that it held, and the
-     * prompt tokens that missed because of it. */
+    /* With a storage of finite capacity only (else 0): what was evicted, the most that it held, and
+     * the prompt tokens that missed because of it. */
     uint64_t storage_capacity_bytes, evicted_bytes, stored_peak_bytes, evicted_tok;
     struct result_dram_cache dram_cache;
     /* KV of the agents in the system, mean over the run, and as lambda * T * total / 2

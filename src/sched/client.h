@@ -8,8 +8,8 @@
  * before it is written, and which blocks hit depends on the order of arrivals alone, not on how
  * fast the cluster is. Waiting for durability counts as scheduling time of the turn.
  *
- * With a storage of finite capacity a turn hits what is left of its session's context at its arrival
- * (sched/stored.h); the rest is computed and written again.
+ * With a storage of finite capacity a turn hits what is left of its session's context at its
+ * arrival (sched/stored.h); the rest is computed and written again.
  *
  * A request whose node has died is submitted again unless the agent has its answer; sched/retry.h.
  *

@@ -2,7 +2,8 @@
 /*
  * The cluster as the schedulers and engines see it: counts, limits and rules. Nodes 0 ..
  * prefill_nodes - 1 are prefill nodes, the others decode nodes. Engines (GPUs) are numbered within
- * their kind, node by node; with tensor parallelism several GPUs are one here. EP groups are runs of consecutive engines.
+ * their kind, node by node; with tensor parallelism several GPUs are one here. EP groups are runs
+ * of consecutive engines.
  */
 #ifndef DUALPATH_SCHED_CLUSTER_H
 #define DUALPATH_SCHED_CLUSTER_H
@@ -49,8 +50,8 @@ struct cluster {
      * all. */
     uint32_t prefill_group_nodes, decode_group_nodes;
     struct kv_layout kv;
-    /* The same blocks in buffers and between GPUs, and in storage: other bytes, unless restore is KV
-     * or DIRECT. */
+    /* The same blocks in buffers and between GPUs, and in storage: other bytes, unless restore is
+     * KV or DIRECT. */
     struct kv_layout wire, stored;
     enum cluster_restore restore;
     /* Granularity of layer streaming, see sim/sim_compute.h; 1 = every layer. */
@@ -70,8 +71,8 @@ struct cluster {
     uint64_t alpha_tok; /* read queue of a node up to which its engines are preferred */
     uint64_t beta_tok;  /* unfinished tokens of an engine up to which it gets more */
     uint64_t fetch_period_ns;
-    /* Prefill leaders fetch when a forward of their engines has started, and periodically only while
-     * none runs; false: periodically. */
+    /* Prefill leaders fetch when a forward of their engines has started, and periodically only
+     * while none runs; false: periodically. */
     bool fetch_at_forward;
     uint64_t scheduler_cost_ns; /* per assignment, serial in the central scheduler */
 
@@ -117,8 +118,8 @@ static inline uint32_t cluster_layers_held(const struct cluster *c)
     return c->layerwise && c->kv.n_layers > 2 ? 2 : c->kv.n_layers;
 }
 
-/* Bytes of HBM that a prefill GPU needs for a context of tok tokens in a forward: KV, and what it is
- * made of. */
+/* Bytes of HBM that a prefill GPU needs for a context of tok tokens in a forward: KV, and what it
+ * is made of. */
 static inline uint64_t cluster_prefill_hbm_bytes(const struct cluster *c, uint32_t tok)
 {
     uint64_t bytes = kv_room_bytes(&c->kv, tok) / c->kv.n_layers * cluster_layers_held(c);

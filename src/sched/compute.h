@@ -20,7 +20,8 @@
 #include <stdint.h>
 
 /* Where the KV of a request lies, for backends that have bytes: its tokens from 0 on, laid out as
- * datapath/kv_layout.h says, from this offset of the engine's HBM. The chain is that of its storage ops. */
+ * datapath/kv_layout.h says, from this offset of the engine's HBM. The chain is that of its storage
+ * ops. */
 struct compute_kv {
     uint64_t chain_id;
     uint64_t hbm_offset_bytes;

@@ -4,14 +4,15 @@
  * does not), so that it need not be read from storage again. Used by decode_node.c only.
  *
  *   hbm    the whole context when its last token is out, in the HBM of its engine. The next turn's
- *          prompt grows in place: the prefill GPU is fed from there, and only what is new is copied.
+ *          prompt grows in place: the prefill GPU is fed from there, and only what is new is
+ *          copied.
  *   dram   the prompt when it has been copied into HBM and is durable, in the node's DRAM buffer.
  *          What has been generated since is read from storage.
  *
  * What is kept is idle room (datapath/space.h): whoever waits for room gets it, from the least
  * recently kept on. A turn comes when all before it is durable, so nothing is lost with it. The
- * scheduler is told of what is kept and what is dropped, and says which turns are to use it; one that
- * comes for KV just dropped reads all from storage.
+ * scheduler is told of what is kept and what is dropped, and says which turns are to use it; one
+ * that comes for KV just dropped reads all from storage.
  */
 #ifndef DUALPATH_SCHED_DECODE_KEPT_H
 #define DUALPATH_SCHED_DECODE_KEPT_H
@@ -38,8 +39,8 @@ void decode_kept_put(struct decode_request *r, struct space_claim *claim, uint32
 
 /*
  * At the start of r: finds what is kept of its session. r->kept is set if it covers the tokens that
- * the scheduler counts on; else r->start.kept_tok becomes 0, and what is there is dropped. HBM is in
- * use from now on, DRAM from decode_kept_use() on.
+ * the scheduler counts on; else r->start.kept_tok becomes 0, and what is there is dropped. HBM is
+ * in use from now on, DRAM from decode_kept_use() on.
  */
 void decode_kept_take(struct decode_request *r);
 

@@ -4,20 +4,20 @@
  *
  * Life of a request here: MSG_START -> buffer space -> [DE path: storage read] -> MSG_DECODE_READY
  * -> pushes its KV to the prefill GPU when asked -> MSG_PROMPT_KV -> HBM blocks -> copy into HBM ->
- * buffer space given back -> decode loop -> last token. Of a split read MSG_DECODE_READY comes before
- * the read, for the prefill node to read its part meanwhile, and MSG_DECODE_READ after it.
+ * buffer space given back -> decode loop -> last token. Of a split read MSG_DECODE_READY comes
+ * before the read, for the prefill node to read its part meanwhile, and MSG_DECODE_READ after it.
  *
  * With cluster.decode_in_hbm the buffer is the request's own HBM: asked for at the start, read and
  * stored into directly, and decoded from as soon as the prompt is complete.
  *
  * Who persists what: the decode node writes the prompt's new full blocks from its buffer as soon as
- * the prompt is complete, and every block that decoding fills, or that never was in DRAM, by way of a
- * staging buffer of its own (so that persisting never waits for a prompt that waits for HBM). The
+ * the prompt is complete, and every block that decoding fills, or that never was in DRAM, by way of
+ * a staging buffer of its own (so that persisting never waits for a prompt that waits for HBM). The
  * request is over when all of it is durable.
  *
- * When a prefill node dies (MSG_DEAD), its requests here that have not finished are cancelled: their
- * reads and pushes end, their sequence leaves the decode loop, blocks on their way to storage get
- * there. Finished ones go on until they are durable.
+ * When a prefill node dies (MSG_DEAD), its requests here that have not finished are cancelled:
+ * their reads and pushes end, their sequence leaves the decode loop, blocks on their way to storage
+ * get there. Finished ones go on until they are durable.
  */
 #ifndef DUALPATH_SCHED_DECODE_NODE_H
 #define DUALPATH_SCHED_DECODE_NODE_H

@@ -69,8 +69,8 @@ struct msg_fetch {
     uint64_t read_added_tok; /* reads that the scheduler did not know of: kept KV was gone */
     uint64_t done_tok[MSG_MAX_GPUS];
     uint64_t done_requests[MSG_MAX_GPUS];
-    /* Decode nodes: HBM promised to finished requests; less what was granted when it is not promised
-     * (modulo 2^64). */
+    /* Decode nodes: HBM promised to finished requests; less what was granted when it is not
+     * promised (modulo 2^64). */
     uint64_t done_blocks[MSG_MAX_GPUS];
 };
 
@@ -137,9 +137,8 @@ struct msg_event {
 struct msg_fault {
     uint32_t request;
     int32_t status; /* negative errno */
-    uint32_t
-        peer; /* the node at the other end of a copy, whose death would explain it; or MSG_NO_NODE */
-    char what[64]; /* the operation: "store", "read", "forward", ... */
+    uint32_t peer;  /* at the other end of a copy, whose death would explain it; or MSG_NO_NODE */
+    char what[64];  /* the operation: "store", "read", "forward", ... */
 };
 
 struct msg_dead {

@@ -40,8 +40,8 @@ struct node {
 void node_init(struct node *n, const struct cluster *cluster, const struct node_ports *ports,
                uint32_t id);
 
-/* Begins the cycle of fetches again: on real machines all nodes do when the run starts, so that their
- * phases are those that the simulator gives them. */
+/* Begins the cycle of fetches again: on real machines all nodes do when the run starts, so that
+ * their phases are those that the simulator gives them. */
 void node_restart_fetches(struct node *n);
 
 /* Sends the report and calls for work now. */

@@ -43,18 +43,19 @@ struct policy_request {
     uint64_t ticket; /* number of requests that came before it */
     uint32_t prompt_tok, hit_tok, gen_tok;
     uint32_t blocks; /* HBM it will need on a decode engine */
-    /* Leading tokens whose KV is still with decode engines kept_first .. + kept_engines; 0: none. */
+    /* Leading tokens whose KV is still with decode engines kept_first .. + kept_engines; 0:
+     * none. */
     uint32_t kept_tok, kept_first, kept_engines;
 };
 
-/* Where the hits of a request come from: token 0 .. decode_tok by way of the decode node, the others
- * by way of the prefill node. */
+/* Where the hits of a request come from: token 0 .. decode_tok by way of the decode node, the
+ * others by way of the prefill node. */
 struct policy_read {
     bool on_decode;      /* the decode node has a part in it; it may even if there is no hit */
     uint32_t decode_tok; /* whole KV blocks */
 };
 
-/* What a decode fetch computes once: facts/dualpath, "Scheduler", phase 2. */
+/* What a decode fetch computes once: phase 2 of the paper's scheduler. */
 struct policy_decode_plan {
     double level_tok; /* Z */
 };

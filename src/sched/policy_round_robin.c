@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The ablation "without scheduling": engines in turn, nodes alternating, whichever is less loaded. A
- * request waits for its engine's turn to have room (prefill: beta; decode: HBM), and those behind it
- * with it: the published Basic waits in the scheduler, not for buffers.
+ * The ablation "without scheduling": engines in turn, nodes alternating, whichever is less loaded.
+ * A request waits for its engine's turn to have room (prefill: beta; decode: HBM), and those behind
+ * it with it: the published Basic waits in the scheduler, not for buffers.
  */
 #include "sched/policy.h"
 

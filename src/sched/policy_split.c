@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * One request read from both sides at once: each side takes so much that the two queues end
- * together. With p and d tokens queued at the prefill and at the decode node, whose storage NICs are
- * equally fast, and h tokens to read, the decode node takes x of them with
+ * together. With p and d tokens queued at the prefill and at the decode node, whose storage NICs
+ * are equally fast, and h tokens to read, the decode node takes x of them with
  *     d + x = p + h - x,  x = (h + p - d) / 2,
  * all or nothing when that is beyond h or 0, rounded down to whole Full Blocks: the prefill side,
  * which needs one hop less, gets what is left over. (The DualPath paper leaves splitting a read to

@@ -64,8 +64,8 @@ static uint32_t miss_tok(const struct prefill_request *r)
     return r->start.r.prompt_tok - r->start.r.hit_tok;
 }
 
-/* The first chunk makes the KV of the hits from hidden states and sends it on: later ones find it in
- * the decode buffer. */
+/* The first chunk makes the KV of the hits from hidden states and sends it on: later ones find it
+ * in the decode buffer. */
 static bool projects_hits(const struct prefill_request *r)
 {
     return has(r, CLUSTER_RESTORE_HIDDEN) && r->done_tok == 0;
@@ -203,9 +203,9 @@ static void ask_for_push(struct prefill_request *r, uint32_t stream, uint32_t fi
 }
 
 /*
- * KV before this chunk: hits that were read here from this node's buffer (or in the GPU already), all
- * else from the decode node: earlier chunks and the hits read there, in one piece unless hits read
- * here lie between, and the hits that the decode node has kept, which lie elsewhere.
+ * KV before this chunk: hits that were read here from this node's buffer (or in the GPU already),
+ * all else from the decode node: earlier chunks and the hits read there, in one piece unless hits
+ * read here lie between, and the hits that the decode node has kept, which lie elsewhere.
  */
 static void start_loads(struct prefill_request *r)
 {

@@ -34,8 +34,8 @@ static uint32_t own_tok(const struct prefill_request *r)
     return r->start.r.hit_tok - r->start.decode_tok;
 }
 
-/* A part of the hits is in its buffer. A split read lasts from the grant of buffer space here to the
- * end of the later part. */
+/* A part of the hits is in its buffer. A split read lasts from the grant of buffer space here to
+ * the end of the later part. */
 static void part_read(struct prefill_request *r)
 {
     if (--r->n_reading > 0) {

@@ -4,8 +4,8 @@
  *
  * Life of a request here: MSG_DECODE_READY (the decode buffer is there; on the DE path the hits are
  * in it)
- * -> [PE path: buffer space, storage read; of a split read its own part, while the decode node reads
- * the other: MSG_DECODE_READ] -> ready -> one or more forwards (chunks) -> first
+ * -> [PE path: buffer space, storage read; of a split read its own part, while the decode node
+ * reads the other: MSG_DECODE_READ] -> ready -> one or more forwards (chunks) -> first
  * token -> all KV stored in the decode buffer -> MSG_PROMPT_KV.
  *
  * An engine packs its ready requests into a forward first come first served until the predicted

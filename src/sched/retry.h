@@ -25,9 +25,10 @@
  * never have heard of it; it reports a request as done if its first token was sent, else neither
  * that nor the read, and the scheduler takes back what it had charged.
  *
- * Not supported: EP groups that span nodes, as one that has lost a member never meets again; KV that
- * decode nodes keep for the next turn (cluster.reuse), as what a dead node has kept is not forgotten;
- * traces with block ids, as a prefix that another session waits for may never become durable.
+ * Not supported: EP groups that span nodes, as one that has lost a member never meets again; KV
+ * that decode nodes keep for the next turn (cluster.reuse), as what a dead node has kept is not
+ * forgotten; traces with block ids, as a prefix that another session waits for may never become
+ * durable.
  *
  * This header is the scheduler's side; it is used by central.c only.
  */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Storage of finite capacity: which blocks of the agents' contexts are still there. Least recently
- * used first, by agents: all blocks of one are used together, at every turn, so that the agent whose
- * last turn ended first loses blocks first; of its context the last ones, since the others are of no
- * use without those before them.
+ * used first, by agents: all blocks of one are used together, at every turn, so that the agent
+ * whose last turn ended first loses blocks first; of its context the last ones, since the others
+ * are of no use without those before them.
  *
- * A turn's context is leased from its arrival to its end: what it was told to hit is there when it is
- * read. Its new blocks count from its end; when everybody else's are leased, it is they that do not
- * stay. Contexts of one agent are taken to be its own (no blocks shared between agents).
+ * A turn's context is leased from its arrival to its end: what it was told to hit is there when it
+ * is read. Its new blocks count from its end; when everybody else's are leased, it is they that do
+ * not stay. Contexts of one agent are taken to be its own (no blocks shared between agents).
  */
 #ifndef DUALPATH_SCHED_STORED_H
 #define DUALPATH_SCHED_STORED_H

@@ -8,17 +8,18 @@
  *   read    blocks found in the pool of the reading node are copied into its staging buffer: a read
  *           and a write of its DRAM. Those in another node's pool come by RDMA: DRAM read there, TX
  *           of its CNIC, RX of the reader's, DRAM write here; which of the node's CNICs is the
- *           rail of the engine that reads. Only what is left is read from storage, through the SNIC,
- *           and is then copied from the buffer into the pool. The three kinds go on at the same
- *           time; the read is over when all of it is in the buffer and what was new in the pool.
+ *           rail of the engine that reads. Only what is left is read from storage, through the
+ *           SNIC, and is then copied from the buffer into the pool. The three kinds go on at the
+ *           same time; the read is over when all of it is in the buffer and what was new in the
+ *           pool.
  *   write   goes to storage as without a pool (write-through: nothing is lost by an eviction), and
  *           at the same time into the pool.
  *
  * A new block goes to the pool of the node that has it in its buffer, if there is room; else to the
- * node with most room; else the oldest block of all makes room, wherever it lies. At the end of an op
- * all of its blocks become the most recently used, from first to last; blocks that are found are so
- * from the start too, so that what is being read stays. A block can be found from the moment its copy
- * into the pool begins; two reads that miss it at the same time both go to storage.
+ * node with most room; else the oldest block of all makes room, wherever it lies. At the end of an
+ * op all of its blocks become the most recently used, from first to last; blocks that are found are
+ * so from the start too, so that what is being read stays. A block can be found from the moment its
+ * copy into the pool begins; two reads that miss it at the same time both go to storage.
  *
  * The work requests of remote copies are the reader's (RDMA READ, or WRITE of a new block), one per
  * block.

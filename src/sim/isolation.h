@@ -11,16 +11,16 @@
  *
  *     stretch = max over links of 1 / (1 - min(w, u))
  *
- * with u what KV transfers use of the link now. Its mean over the time for which a stage or an epoch
- * lasts is what the collectives of that time meet. w by mode:
+ * with u what KV transfers use of the link now. Its mean over the time for which a stage or an
+ * epoch lasts is what the collectives of that time meet. w by mode:
  *     spec      the floor that the paper's tables leave VL2 beside one busy lane, 1/960
  *     low_only  the share of the Low table alone, 1/4
  *     none      a queue pair is like another: n q / (n q + p), n transfers of q pairs each on
  *               the link against p pairs of inference
  * Where the ways differ, what crosses the GPU's PCIe link past the NIC first takes its share, then
  * loopback its share of the rest, then what passes the port its share of what is left. Copies by
- * cudaMemcpyAsync, and storage reads straight into a GPU, meet the NIC at the GPU's PCIe port, which
- * knows no classes: w = 1/2. A port that did would give them what spec gives KV.
+ * cudaMemcpyAsync, and storage reads straight into a GPU, meet the NIC at the GPU's PCIe port,
+ * which knows no classes: w = 1/2. A port that did would give them what spec gives KV.
  */
 #ifndef DUALPATH_SIM_ISOLATION_H
 #define DUALPATH_SIM_ISOLATION_H
@@ -53,7 +53,8 @@ int isolation_init(struct isolation *i, const struct sim_isolation_config *confi
 double isolation_share(const struct isolation *i, enum vlarb_mode mode, uint32_t n_transfers,
                        double queue_pairs);
 
-/* Every way to a link is arbitrated as specified: a collective is stretched by no more than its floor. */
+/* Every way to a link is arbitrated as specified: a collective is stretched by no more than its
+ * floor. */
 bool isolation_is_spec(const struct isolation *i);
 
 /* The part of a link that KV transfers now take from a burst. */

@@ -21,8 +21,8 @@ struct net {
     struct loop *loop;
     struct maxmin maxmin;
     struct loop_timer solve_timer;
-    /* NULL, or told of every stream that begins, pauses or gets another rate, and when all rates of the
-     * instant are known. */
+    /* NULL, or told of every stream that begins, pauses or gets another rate, and when all rates of
+     * the instant are known. */
     void (*changed)(struct net *n, const struct net_stream *s);
     void (*solved)(struct net *n);
 };
@@ -43,7 +43,8 @@ struct net_stream {
     uint8_t n_path;
     bool open;    /* between net_stream_open() and the end */
     bool running; /* has a share of its resources */
-    /* Set by the caller, for its own use: never leaves the node; crosses a GPU's PCIe link past its NIC. */
+    /* Set by the caller, for its own use: never leaves the node; crosses a GPU's PCIe link past its
+     * NIC. */
     bool local, past_nic;
     uint64_t total_bytes, ready_bytes, mark_bytes;
     double sent_bytes;

@@ -52,9 +52,9 @@ void packet_bursts_done(struct packet_bursts *b);
 
 /*
  * From now on each of the n GPUs from first on sends each_Bps on average, in equal parts to its
- * peers (1 <= peers < n, GPUs that exist), over so many queue pairs in all. 0: no more bursts after the one on its way; what is due
- * goes with the next load's first one. Aborts when out of memory. As sim_links.load: a peer per queue
- * pair, as far as there are peers.
+ * peers (1 <= peers < n, GPUs that exist), over so many queue pairs in all. 0: no more bursts after
+ * the one on its way; what is due goes with the next load's first one. Aborts when out of memory.
+ * As sim_links.load: a peer per queue pair, as far as there are peers.
  */
 void packet_bursts_load(struct packet_bursts *b, uint32_t first, uint32_t n, uint32_t peers,
                         double queue_pairs, double each_Bps);

@@ -11,14 +11,14 @@
  * IEEE/ACM ToN 4(3), 1996), or one packet of whatever size. A flow that stands for several queue
  * pairs has the turn and the buffers of all of them.
  *
- * Buffers are bounded and nothing is lost: a station holds at most `window` packets of a flow, those
- * under way to it included, and the one before waits for room (credits per queue pair and hop).
- * Round robin with such windows converges to the max-min fair rates (E. L. Hahne, Round-Robin
+ * Buffers are bounded and nothing is lost: a station holds at most `window` packets of a flow,
+ * those under way to it included, and the one before waits for room (credits per queue pair and
+ * hop). Round robin with such windows converges to the max-min fair rates (E. L. Hahne, Round-Robin
  * Scheduling for Max-Min Fairness in Data Networks, IEEE JSAC 9(7), 1991). Or a switch buffers by
  * input port and lane, first in, first out, as InfiniBand's credits have it.
  *
- * Time inside is kept in picoseconds (a packet takes 84.5 ns at 48.5 GB/s); events are rounded up to
- * the loop's nanosecond without shifting what follows.
+ * Time inside is kept in picoseconds (a packet takes 84.5 ns at 48.5 GB/s); events are rounded up
+ * to the loop's nanosecond without shifting what follows.
  *
  * Nothing is allocated: stations and flows are the caller's. A packet and station cost one event.
  */
@@ -34,8 +34,8 @@
 
 #define PACKET_PAYLOAD_BYTES 4096u /* InfiniBand's largest MTU */
 #define PACKET_MAX_HOPS      5
-/* Packets of a queue pair that a hop has room for, 16 KB. With fewer it misses turns where links are
- * shared; eight such queue pairs fill what a switch has for a port and lane [128 KB, assumed].
+/* Packets of a queue pair that a hop has room for, 16 KB. With fewer it misses turns where links
+ * are shared; eight such queue pairs fill what a switch has for a port and lane [128 KB, assumed].
  * README.md measures others. */
 #define PACKET_WINDOW 4u
 
@@ -120,7 +120,8 @@ int packet_station_init(struct packet_net *n, struct packet_station *s, double r
 void packet_station_set_rate(struct packet_station *s, double rate_Bps);
 
 /* Starts a flow over n <= PACKET_MAX_HOPS distinct stations. total_bytes, part_bytes and
- * segment_bytes and queue_pairs must be positive, ready_bytes a whole number of parts or the total. */
+ * segment_bytes and queue_pairs must be positive, ready_bytes a whole number of parts or the
+ * total. */
 void packet_flow_open(struct packet_net *n, struct packet_flow *f,
                       struct packet_station *const *path, unsigned n_path);
 

@@ -123,9 +123,9 @@ int sim_compute_init(struct sim_compute *sc, struct loop *loop, const struct tim
                      const struct sim_compute_config *config);
 void sim_compute_done(struct sim_compute *sc);
 
-/* Time for which a group's capacity has been used until now, what is in progress included: a forward that
- * is not filled up to the quota counts in part, so that a group is full when all its forwards are and one
- * follows the other. */
+/* Time for which a group's capacity has been used until now, what is in progress included: a
+ * forward that is not filled up to the quota counts in part, so that a group is full when all its
+ * forwards are and one follows the other. */
 double sim_forward_full_ns(const struct sim_forward_group *g);
 
 #endif

@@ -391,8 +391,9 @@ static void sim_cancel(struct dp *dp, struct dp_op *op)
 static const struct dp_ops sim_dp_ops = {
     .name = "sim", .submit = sim_submit, .feed = sim_feed, .cancel = sim_cancel};
 
-/* Progressive filling: those that ask for less than an equal share of what is left run at line rate,
- * until only others are left. Returns the share of each of these, infinite when there is none. */
+/* Progressive filling: those that ask for less than an equal share of what is left run at line
+ * rate, until only others are left. Returns the share of each of these, infinite when there is
+ * none. */
 static double fill_cluster(struct sim_dp *sd)
 {
     double left = sd->config.cluster_Bps;

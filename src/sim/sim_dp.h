@@ -35,7 +35,8 @@
 struct sim_dp_config {
     uint32_t n_nodes, gpus_per_node;
     double cnic_Bps; /* each direction */
-    /* Times that a copy into HBM is made, one for each GPU of an engine that holds the same KV; 0 = 1. */
+    /* Times that a copy into HBM is made, one for each GPU of an engine that holds the same KV; 0 =
+     * 1. */
     uint32_t hbm_copies;
     double dram_Bps;
     struct storage_config storage;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * RDMA write bandwidth of transport_verbs, to be set beside ib_write_bw: verbs_bandwidth BYTES OPS DEPTH SPIN_US.
- * Two nodes on one device; OPS copies of BYTES from one to the other, DEPTH of them in flight. Prints MiB/s
- * from the first submission to the last completion. As ib_write_bw does, every copy is the same
- * bytes to the same place.
+ * RDMA write bandwidth of transport_verbs, to be set beside ib_write_bw: verbs_bandwidth BYTES OPS
+ * DEPTH SPIN_US. Two nodes on one device; OPS copies of BYTES from one to the other, DEPTH of them
+ * in flight. Prints MiB/s from the first submission to the last completion. As ib_write_bw does,
+ * every copy is the same bytes to the same place.
  */
 #include <stdio.h>
 #include <stdlib.h>

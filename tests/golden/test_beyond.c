@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Options beside DualPath and Basic: the rows' file, what is compared with what, the three outputs; and
- * what a pause between turns does to a run. */
+/* Options beside DualPath and Basic: the rows' file, what is compared with what, the three outputs;
+ * and what a pause between turns does to a run. */
 #include "scenario_run.h"
 
 #include <errno.h>
@@ -128,8 +128,9 @@ START_TEST(test_shipped_rows)
 }
 END_TEST
 
-/* A pause before each turn but the first makes an agent last that much longer, and its context is part of
- * the working set all the while. Hand-sized load: two agents, one after the other in the same chain. */
+/* A pause before each turn but the first makes an agent last that much longer, and its context is
+ * part of the working set all the while. Hand-sized load: two agents, one after the other in the
+ * same chain. */
 START_TEST(test_tool_latency)
 {
 #define AGENTS "workload.agents=2"

@@ -119,8 +119,8 @@ START_TEST(test_sgl_mc)
     ck_assert_double_eq(number(o, "dram_cache.capacity_bytes"), 2 * floor(1.5e12 / block) * block);
     ck_assert_double_eq_tol(number(o, "cost.gpu_hours"), 16 * number(o, "jct_s") / 3600, 1e-9);
     ck_assert_double_eq(number(o, "balance.attention_max_avg"), 1); /* there is one engine */
-    /* Into the HBM of prefill, over 8 NICs of 48.5 GB/s: every prompt's hits, for each GPU, and what
-     * came from the other node's pool. */
+    /* Into the HBM of prefill, over 8 NICs of 48.5 GB/s: every prompt's hits, for each GPU, and
+     * what came from the other node's pool. */
     double hits = number(o, "tokens.hit") * 21720, remote = number(o, "dram_cache.remote_bytes");
     ck_assert_double_eq_tol(number(o, "utilization_run.pe_cnic_write") * number(o, "jct_s") * 8 *
                                 48.5e9 / (8 * hits + remote),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What goes beyond the paper, in runs of many turns: each turn's read by its rule to the nanosecond,
- * what was kept, evicted and read to the byte, and all of it under memories so tight that claims
- * wait and what is kept is dropped. (Times of single requests: test_unloaded.c.)
+ * What goes beyond the paper, in runs of many turns: each turn's read by its rule to the
+ * nanosecond, what was kept, evicted and read to the byte, and all of it under memories so tight
+ * that claims wait and what is kept is dropped. (Times of single requests: test_unloaded.c.)
  */
 #include "scenario_run.h"
 
@@ -123,7 +123,8 @@ START_TEST(test_split_under_load)
 }
 END_TEST
 
-/* The second token comes sooner by the copy from DRAM into HBM: whole blocks through the loopback. */
+/* The second token comes sooner by the copy from DRAM into HBM: whole blocks through the
+ * loopback. */
 START_TEST(test_direct_saves_the_copy)
 {
     struct run dram = run_of(SETS(no_latency, one_agent, seed, "system.decode_buffer=dram"));
@@ -156,8 +157,9 @@ END_TEST
 
 /*
  * HBM that is short. Gathered in HBM, a request holds it from its start; by way of DRAM from its
- * admission, if the scheduler promises no more. So DRAM pays while prefill takes long against decoding,
- * by at most the share of the HBM's time that goes into that, and long generations make it nothing.
+ * admission, if the scheduler promises no more. So DRAM pays while prefill takes long against
+ * decoding, by at most the share of the HBM's time that goes into that, and long generations make
+ * it nothing.
  */
 static double direct_over_dram(const char *generation_scale, double *ret_most)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What is stored and how it comes back (system.restore): the bytes that every kind of transfer moves,
- * against sums worked out from the requests themselves, over whole runs whose conservation is checked
- * at their end. Chunked prompts too, which take another way with hidden states.
+ * What is stored and how it comes back (system.restore): the bytes that every kind of transfer
+ * moves, against sums worked out from the requests themselves, over whole runs whose conservation
+ * is checked at their end. Chunked prompts too, which take another way with hidden states.
  */
 #include "scenario_run.h"
 
@@ -59,8 +59,8 @@ static struct outcome run(const char *const *sets)
     return o;
 }
 
-/* Bytes of one token over all layers: of KV, and of what is stored. 27B: 724 B of KV (latent, rotary key,
- * indexer) a layer, hidden states of 2560 values. */
+/* Bytes of one token over all layers: of KV, and of what is stored. 27B: 724 B of KV (latent,
+ * rotary key, indexer) a layer, hidden states of 2560 values. */
 #define LAYERS       30u
 #define KV_BYTES     (LAYERS * 724ull)
 #define HIDDEN_BYTES (LAYERS * 2 * 2560ull)
@@ -98,7 +98,8 @@ static void check_storage(const struct outcome *o, const struct sums *s, uint64_
     ck_assert_uint_eq(o->result.storage_written_bytes, s->persisted_tok * stored_bytes);
 }
 
-/* One side reads everything and every prompt is computed in one chunk, so that the copies add up too. */
+/* One side reads everything and every prompt is computed in one chunk, so that the copies add up
+ * too. */
 static struct outcome run_unchunked(const char *restore, const char *path)
 {
     struct outcome o = run(SETS("workload.agents=6", restore, path, "system.quota_s=1000"));
@@ -163,8 +164,9 @@ START_TEST(test_gpu_direct)
 }
 END_TEST
 
-/* Prompts in many chunks: storage moves the same, each token is computed once (conservation), and with
- * hidden states the hits are loaded once only: what later chunks need is KV from the decode buffer. */
+/* Prompts in many chunks: storage moves the same, each token is computed once (conservation), and
+ * with hidden states the hits are loaded once only: what later chunks need is KV from the decode
+ * buffer. */
 START_TEST(test_chunks)
 {
     static const struct {
@@ -198,8 +200,8 @@ START_TEST(test_ratio_of_one)
 }
 END_TEST
 
-/* One agent alone on Basic, so that nothing waits for anything and transfers hide nothing: its hits are
- * expanded in the prefill GPU, and its prompt in the decode GPU before the second token. */
+/* One agent alone on Basic, so that nothing waits for anything and transfers hide nothing: its hits
+ * are expanded in the prefill GPU, and its prompt in the decode GPU before the second token. */
 START_TEST(test_expansion_takes_its_time)
 {
 #define ALONE "workload.agents=1", "system.restore=compressed", "system.preset=basic"

@@ -105,7 +105,8 @@ static void arrive(const struct world *w, uint64_t start_ns, uint64_t tok, bool 
     }
 }
 
-/* A stream of tok tokens' KV through the prefill GPU's NIC, with the whole of it to itself or half. */
+/* A stream of tok tokens' KV through the prefill GPU's NIC, with the whole of it to itself or
+ * half. */
 struct flow {
     uint64_t start_ns, tok;
     bool pushed;

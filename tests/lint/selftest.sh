@@ -86,6 +86,7 @@ printf '%s\nint long_one(void)\n{\n' "$spdx" >"$tree/src/cli/f.c"
 i=0
 while [ $i -lt 70 ]; do i=$((i + 1)) && echo '    x();'; done >>"$tree/src/cli/f.c"
 echo '}' >>"$tree/src/cli/f.c"
+printf '%s\n/*%098d*/\n/*%096d*/\n' "$spdx" 0 0 >"$tree/src/cli/g.c"
 echo "see /ho""me/someone/dualpath" >"$tree/notes.md"
 
 expect includes 1 'src/sim/b.c:13: sim may not include "hw/verbs.h"' \
@@ -94,7 +95,8 @@ expect includes 1 'src/sim/b.c:13: sim may not include "hw/verbs.h"' \
 expect calls 1 'src/sim/b.c:16: time: banned' 'src/sim/b.c:16: pthread_create: banned' \
     'src/sim/b.c:17: stderr: banned' 'src/sim/b.c:17: exit: banned'
 expect functions 1 '73 src/cli/f.c:2 long_one' 'p95 is over 60 lines'
-expect tree 1 "src/hw/c.c:1: no line 'SPDX" 'src/cli/e.c: 619 lines, at most 600' 'notes.md:1:'
+expect tree 1 "src/hw/c.c:1: no line 'SPDX" 'src/cli/e.c: 619 lines, at most 600' \
+    'src/cli/g.c:2: 102 columns, at most 100' 'notes.md:1:'
 rm "$tree/src/base/loop.c"
 expect calls 1 'exception exit base/loop.c abort: unused'
 exit $failures

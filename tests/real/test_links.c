@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What nodes tell each other before they can move KV. Over verbs tests/device/verbs_run.sh does it. */
+/* What nodes tell each other before they can move KV. Over verbs tests/device/verbs_run.sh does
+ * it. */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>

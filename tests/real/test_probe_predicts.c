@@ -6,7 +6,8 @@
  *   test_probe_predicts        one run of each; fails beyond 40 %, and only if a second probe with
  *                              its runs is beyond too: one run says nothing of order
  *   test_probe_predicts full   medians of five runs, taken in turn; fails beyond 15 %, or where the
- *                              medians are apart by more than the runs scatter and the order is wrong
+ *                              medians are apart by more than the runs scatter and the order is
+ *                              wrong
  *
  * The machine must be quiet for that: what others take from it between the probe and the runs no
  * simulator can know. On a busy one (by the probe's own figure, before or after) the errors are

@@ -8,9 +8,9 @@
 #include "plan/real_run.h"
 
 static const char *const sets[] = {
-    "system.decode_buffer=hbm",
-    "cluster.storage.capacity_bytes=1GB",
-    "system.preset=oracle",
+    "system.decode_buffer=hbm",     "cluster.storage.capacity_bytes=1GB",
+    "cluster.dram_cache_bytes=1GB", "system.restore=compressed",
+    "system.restore=gpu_direct",    "system.preset=oracle",
 };
 
 START_TEST(test_refused)

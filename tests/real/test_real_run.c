@@ -252,7 +252,8 @@ START_TEST(groups_over_several_nodes_with_retry_are_refused)
 }
 END_TEST
 
-/* The engines of both prefill nodes meet at every layer, those of both decode nodes at every step. */
+/* The engines of both prefill nodes meet at every layer, those of both decode nodes at every
+ * step. */
 START_TEST(groups_over_several_nodes)
 {
     const char *more[] = {
@@ -346,9 +347,10 @@ START_TEST(an_agent_that_hangs_is_named)
 END_TEST
 
 /*
- * Fetches come every 500 ms, from each node in turn; agents arrive in the middle between two of them, and
- * their second turns 100 ms and their own time to compute behind one. What the scheduler then decides does
- * not hang on how long things take (up to 400 ms), and the simulator decides the same, in the same order.
+ * Fetches come every 500 ms, from each node in turn; agents arrive in the middle between two of
+ * them, and their second turns 100 ms and their own time to compute behind one. What the scheduler
+ * then decides does not hang on how long things take (up to 400 ms), and the simulator decides the
+ * same, in the same order.
  */
 static void write_spaced_trace(const char *path)
 {
@@ -366,8 +368,8 @@ static void write_spaced_trace(const char *path)
     fclose(f);
 }
 
-/* Equal decisions move equal bytes: use times length of the run, of what is counted in bytes on both
- * sides, agrees. */
+/* Equal decisions move equal bytes: use times length of the run, of what is counted in bytes on
+ * both sides, agrees. */
 static void check_equal_bytes(const char *real, const char *simulated)
 {
     static const char *const rows[] = {"pe_cnic_read",  "pe_cnic_write", "de_cnic_read",

@@ -93,17 +93,17 @@ START_TEST(start_message_byte_for_byte)
                                       .decode_tok = 0x21222324,
                                       .kept_tok = 15,
                                       .scheduled_ns = 0x1112131415161718}};
-    static const uint8_t expected[] = {'d',  'p',  MSG_VERSION, 0, 3,    0,    0,    0,    1,
-                                       0,    0,    0,           9, 0,    0,    0, /* header */
-                                       4,    3,    2,           1, 5,    0,    0,    0,    6,
-                                       0,    0,    0, /* request, session, turn */
-                                       7,    0,    0,           0, 8,    0,    0,    0,    9,
-                                       0,    0,    0, /* prompt, hit, gen */
-                                       10,   0,    0,           0, 11,   0,    0,    0,    0x0d,
-                                       0x0c, 14,   0, /* nodes, gpus */
-                                       1,    0,    0,           0, 0x24, 0x23, 0x22, 0x21, /* read */
-                                       15,   0,    0,           0, 0x18, 0x17, 0x16, 0x15, 0x14,
-                                       0x13, 0x12, 0x11};
+    static const uint8_t expected[] = {'d',  'p', MSG_VERSION, 0,    3,    0,    0,    0,    1,
+                                       0,    0,   0,           9,    0,    0,    0, /* header */
+                                       4,    3,   2,           1,    5,    0,    0,    0,    6,
+                                       0,    0,   0, /* request, session, turn */
+                                       7,    0,   0,           0,    8,    0,    0,    0,    9,
+                                       0,    0,   0, /* prompt, hit, gen */
+                                       10,   0,   0,           0,    11,   0,    0,    0,    0x0d,
+                                       0x0c, 14,  0, /* nodes, gpus; then the read */
+                                       1,    0,   0,           0,    0x24, 0x23, 0x22, 0x21, 15,
+                                       0,    0,   0,           0x18, 0x17, 0x16, 0x15, 0x14, 0x13,
+                                       0x12, 0x11};
     uint8_t frame[WIRE_MSG_BYTES];
     ck_assert_uint_eq(wire_put_msg(frame, &m), sizeof(expected));
     ck_assert_mem_eq(frame, expected, sizeof(expected));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The same transfers, submitted and fed at the same times, on the fluid network and in packets: what
- * differs is the network alone.
+ * The same transfers, submitted and fed at the same times, on the fluid network and in packets:
+ * what differs is the network alone.
  */
 #ifndef DUALPATH_TESTS_PACKET_REPLAY_H
 #define DUALPATH_TESTS_PACKET_REPLAY_H
@@ -25,7 +25,8 @@ struct replay_event {
     bool submit;
 };
 
-/* Collectives while it lasts: fluid, what they take is off the capacity of every NIC of the group. */
+/* Collectives while it lasts: fluid, what they take is off the capacity of every NIC of the
+ * group. */
 struct replay_load {
     uint32_t first, n, peers;
     double frac; /* of the NICs */
@@ -47,7 +48,8 @@ struct replay {
     double stretch[2]; /* of each load: time of its bursts over their time on idle links */
 };
 
-/* Relative errors of the packets' times against the fluid ones, signed: (packet - fluid) / packet. */
+/* Relative errors of the packets' times against the fluid ones, signed: (packet - fluid) /
+ * packet. */
 struct replay_errors {
     uint32_t n;
     double mean_s;                    /* in packets */

@@ -275,7 +275,8 @@ static uint64_t byte_at(const struct kv_layout *l, uint32_t tok, uint32_t layer,
            tok % l->block_tok * l->layer_tok_bytes + byte;
 }
 
-/* Every byte that an op of layers moves, part by part and piece by piece, is the right one, once. */
+/* Every byte that an op of layers moves, part by part and piece by piece, is the right one,
+ * once. */
 START_TEST(test_kv_layers)
 {
     const struct kv_layout l = {.n_layers = 3, .block_tok = 4, .layer_tok_bytes = 5};

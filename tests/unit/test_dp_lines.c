@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * dp_submit_or_wait() on a backend that takes so many ops per destination, or so many in all: who waits
- * for whom.
+ * dp_submit_or_wait() on a backend that takes so many ops per destination, or so many in all: who
+ * waits for whom.
  */
 #include <check.h>
 #include <errno.h>

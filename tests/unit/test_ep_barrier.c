@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * EP groups that span nodes (hw/ep_barrier_net.h) in virtual time: members come at random times; all
- * are released together, when the last has come, with the sum of what all have brought.
+ * EP groups that span nodes (hw/ep_barrier_net.h) in virtual time: members come at random times;
+ * all are released together, when the last has come, with the sum of what all have brought.
  */
 #include <check.h>
 #include <errno.h>

@@ -60,8 +60,8 @@ END_TEST
 
 /*
  * DeepSeek's 27B as its card and the H800's profile have it: kernels and bytes, without the fixed
- * costs that a calibration finds. Experts over two nodes of 4 GPUs with 100 Gb/s NICs, which KV from
- * storage fills by half.
+ * costs that a calibration finds. Experts over two nodes of 4 GPUs with 100 Gb/s NICs, which KV
+ * from storage fills by half.
  */
 static const char scenario_text[] =
     "{\"schema\": \"dualpath/scenario/1\", \"model\": \"ds-27b\","

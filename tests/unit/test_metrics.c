@@ -103,9 +103,9 @@ static struct result run(double arrival_s, double end_s, uint32_t turns, uint32_
 
 /*
  * SNICs of all nodes: 60 over a mean of 30, then 50 over 20: 2 and 2.5. Those of the prefill node:
- * 1. Decode nodes: 60 over 40, 50 over 25: 1.5 and 2. Attention: 0.3 over 0.2 in one of two windows,
- * nothing in the other, which does not count: 1.5. Whatever the length of the run, and so the
- * interval of the samples: 40 ms at 60 s, 20.48 s at 30,000.
+ * 1. Decode nodes: 60 over 40, 50 over 25: 1.5 and 2. Attention: 0.3 over 0.2 in one of two
+ * windows, nothing in the other, which does not count: 1.5. Whatever the length of the run, and so
+ * the interval of the samples: 40 ms at 60 s, 20.48 s at 30,000.
  */
 START_TEST(balance_by_hand)
 {

@@ -260,7 +260,8 @@ START_TEST(test_experts_touched)
 }
 END_TEST
 
-/* HCache (arXiv 2410.05004): half the bytes and 4*hidden^2 FLOPs per token and layer of multi-head attention. */
+/* HCache (arXiv 2410.05004): half the bytes and 4*hidden^2 FLOPs per token and layer of multi-head
+ * attention. */
 START_TEST(test_restoration)
 {
     struct timing_model tm = ideal("qwen2.5-32b", "h800");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The data path in packets against the fluid one: random small networks, collectives, cancelling. */
+/* The data path in packets against the fluid one: random small networks, collectives,
+ * cancelling. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

@@ -135,7 +135,8 @@ START_TEST(other_switches)
 {
     record();
     recording.lane_buffers = true;
-    /* First in, first out: head-of-line blocking is not in the fluid model, so this one is only stated. */
+    /* First in, first out: head-of-line blocking is not in the fluid model, so this one is only
+     * stated. */
     worst_of(&recording, "lane buffers");
     recording.lane_buffers = false;
     /* A Layer Block of 50,432 B is 13 packets of 3,879 B on average. Beside a copy of full ones it
@@ -201,9 +202,9 @@ static void print_beside(const struct replay *r, bool local)
 }
 
 /*
- * Bursts of two groups at periods of their own. As long as none is on, a share 1 - rho1 - rho2 of the
- * time at least, the network is as without: no load takes longer than its time without collectives
- * over that share and a burst of each.
+ * Bursts of two groups at periods of their own. As long as none is on, a share 1 - rho1 - rho2 of
+ * the time at least, the network is as without: no load takes longer than its time without
+ * collectives over that share and a burst of each.
  */
 START_TEST(loads_beside_collectives)
 {

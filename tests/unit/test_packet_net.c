@@ -178,7 +178,8 @@ START_TEST(short_last_packet)
 }
 END_TEST
 
-/* Packets do not span segments: 10 parts of 2 segments of 5000 and 3000 B are 2 + 1 packets each. */
+/* Packets do not span segments: 10 parts of 2 segments of 5000 and 3000 B are 2 + 1 packets
+ * each. */
 START_TEST(packets_keep_to_segments)
 {
     struct packet_station *path[2] = {&links[0], &links[1]};
@@ -196,8 +197,8 @@ START_TEST(packets_keep_to_segments)
 }
 END_TEST
 
-/* Two flows of one port, one and three queue pairs: a quarter and three quarters of it, and both end
- * together, to a round of four packets at either end. */
+/* Two flows of one port, one and three queue pairs: a quarter and three quarters of it, and both
+ * end together, to a round of four packets at either end. */
 START_TEST(turns_of_several_queue_pairs)
 {
     for (int i = 0; i < 2; i++) {
@@ -494,8 +495,8 @@ START_TEST(inference_waits_for_one_packet_per_hop)
 }
 END_TEST
 
-/* Without arbitration it waits for the packet on its way and a turn of every queue pair: at the port
- * 1 + 2 packets, at the egress 1 + 2 and, in one's turn, two of 3,001 B. */
+/* Without arbitration it waits for the packet on its way and a turn of every queue pair: at the
+ * port 1 + 2 packets, at the egress 1 + 2 and, in one's turn, two of 3,001 B. */
 START_TEST(without_arbitration_it_waits_for_all)
 {
     double two_small = 2.0 * (3001 + IB_PACKET_OVERHEAD_BYTES) / (4096 + IB_PACKET_OVERHEAD_BYTES);

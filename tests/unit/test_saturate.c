@@ -86,8 +86,8 @@ static double together(const struct point *at, double x, double y)
 }
 
 /*
- * Outside the region the equations say that the binding resource is full: one line in x and y. Which
- * nodes' NICs give way they leave open. Of rates in the ratio x : y, those on the line.
+ * Outside the region the equations say that the binding resource is full: one line in x and y.
+ * Which nodes' NICs give way they leave open. Of rates in the ratio x : y, those on the line.
  */
 static void scale_to_line(const struct setup *c, double pd, double *x, double *y)
 {

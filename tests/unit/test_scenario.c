@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Scenarios: defaults, presets, --set on every key, units, warnings, derived limits, the hash. */
+/* Scenarios: defaults, presets, --set on every key, units, derived limits, the hash. */
 #include "input/scenario.h"
 
 #include <check.h>
@@ -318,64 +318,24 @@ START_TEST(failure_leaves_the_outputs_alone)
 }
 END_TEST
 
-START_TEST(warns_of_mistaken_units)
+/* A decimal number of GB is a whole number of bytes, also where no double is exact; half a byte is
+ * none. */
+START_TEST(whole_numbers_of_bytes_in_any_unit)
 {
-    static const struct {
-        const char *set, *guess; /* NULL: no warning */
-    } rows[] = {
-        {"cluster.cnic_Bps=400GB/s", "was 50 GB/s meant (bits taken for bytes)"},
-        {"cluster.cnic_Bps=400e9", "was 50 GB/s meant (bits taken for bytes)"},
-        {"cluster.snic_Bps=400GB/s", "was 50 GB/s meant (bits taken for bytes)"},
-        {"cluster.snic_Bps=400Gb/s", NULL},
-        {"cluster.snic_Bps=50", "was 50 GB/s meant (the unit GB/s left out)"},
-        {"cluster.cnic_Bps=400", "was 50 GB/s meant (the unit Gb/s left out)"},
-        {"cluster.dram_Bps=500Gb/s", "was 500 GB/s meant (bytes taken for bits)"},
-        {"cluster.hbm_bytes=141GB", NULL},
-        {"cluster.dram_buffer_bytes=320", "was 320 GB meant (the unit GB left out)"},
-        {"system.quota_s=300", "was 300 ms meant (milliseconds taken for seconds)"},
-        {"system.quota_s=300ms", NULL},
-        {"system.fetch_period_s=50", "was 50 ms meant (milliseconds taken for seconds)"},
-        {"system.transfer_latency_s=2", "was 2 ms meant (milliseconds taken for seconds)"},
-        {"slo.tpot_s=50", "was 50 ms meant (milliseconds taken for seconds)"},
-        {"workload.max_len_tok=48", "was 49152 tok meant (the unit K left out)"},
-        {"cluster.storage.latency_median_s=300", "was 300 ms meant"},
-        {"system.alpha_s=4000000", "unusual"},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        parse_ok(MINIMAL, rows[i].set, NULL);
-        if (!rows[i].guess) {
-            ck_assert_msg(notes.n_warnings == 0, "%s: %s", rows[i].set, notes.warnings[0]);
-            continue;
-        }
-        ck_assert_msg(notes.n_warnings >= 1, "%s", rows[i].set);
-        ck_assert_msg(strstr(notes.warnings[0], rows[i].guess) != NULL, "%s: %s", rows[i].set,
-                      notes.warnings[0]);
+    parse_ok(MINIMAL, "cluster.dram_cache_bytes=8.2GB", NULL);
+    ck_assert_uint_eq(sc.cluster.dram_cache_bytes, 8200000000);
+    parse_ok(MINIMAL, "cluster.dram_cache_bytes=8.3GB", "cluster.hbm_bytes=70.1GB");
+    ck_assert_uint_eq(sc.cluster.dram_cache_bytes, 8300000000);
+    ck_assert_uint_eq(sc.cluster.hbm_bytes, 70100000000);
+    for (uint64_t mb = 1001; mb < 2000; mb++) {
+        char set[64];
+        snprintf(set, sizeof(set), "cluster.dram_cache_bytes=%" PRIu64 ".%03" PRIu64 "GB",
+                 mb / 1000, mb % 1000);
+        parse_ok(MINIMAL, set, NULL);
+        ck_assert_uint_eq(sc.cluster.dram_cache_bytes, mb * 1000000);
     }
-    /* HBM of 80 bytes does not even hold the weights: the error stands in for the warning. */
-    ck_assert_int_eq(parse_text(MINIMAL, "cluster.hbm_bytes=80", NULL), -EINVAL);
-}
-END_TEST
-
-START_TEST(no_unit_was_left_out_where_one_is_written)
-{
-    static const char *const sets[] = {"slo.tpot_s=50s", "system.quota_s=300s", "system.alpha_s=1h",
-                                       "cluster.snic_Bps=50B/s", "workload.max_len_tok=48tok"};
-    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
-        parse_ok(MINIMAL, sets[i], NULL);
-        ck_assert_uint_eq(notes.n_warnings, 1);
-        ck_assert_ptr_nonnull(strstr(notes.warnings[0], "is unusual"));
-        ck_assert_msg(!strstr(notes.warnings[0], "meant"), "%s", notes.warnings[0]);
-    }
-    parse_ok(MINIMAL, "workload.max_len_tok=48k", NULL);
-    ck_assert_uint_eq(sc.workload.max_len_tok, 49152);
-}
-END_TEST
-
-START_TEST(warns_of_requests_that_fit_nowhere)
-{
-    parse_ok(MINIMAL, "cluster.dram_buffer_bytes=1GB", "workload.max_len_tok=64K");
-    ck_assert_uint_eq(notes.n_warnings, 1);
-    ck_assert_ptr_nonnull(strstr(notes.warnings[0], "a node's DRAM buffer holds 1 GB"));
+    ck_assert_int_eq(parse_text(MINIMAL, "cluster.dram_cache_bytes=2.3KiB", NULL), -EINVAL);
+    ck_assert_int_eq(parse_text(MINIMAL, "cluster.dram_cache_bytes=0.5B", NULL), -EINVAL);
 }
 END_TEST
 
@@ -532,9 +492,7 @@ int main(void)
     tcase_add_test(t, later_sets_win_and_groups_start_over);
     tcase_add_test(t, set_errors);
     tcase_add_test(t, failure_leaves_the_outputs_alone);
-    tcase_add_test(t, warns_of_mistaken_units);
-    tcase_add_test(t, no_unit_was_left_out_where_one_is_written);
-    tcase_add_test(t, warns_of_requests_that_fit_nowhere);
+    tcase_add_test(t, whole_numbers_of_bytes_in_any_unit);
     tcase_add_test(t, automatic_ep_groups);
     tcase_add_test(t, derived_quantities);
     tcase_add_test(t, beta_follows_the_time_model);

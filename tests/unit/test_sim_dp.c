@@ -32,9 +32,9 @@ START_TEST(efficiency_by_io_size)
 END_TEST
 
 /*
- * The shipped 3fs profile at the Full Blocks of the two DeepSeek models and of Qwen. Runs of the paper
- * come to about 33 GB/s at the first two, idle times included, and to 45 at the third; 3FS reports a peak
- * of 36 to 42 GiB/s per client.
+ * The shipped 3fs profile at the Full Blocks of the two DeepSeek models and of Qwen. Runs of the
+ * paper come to about 33 GB/s at the first two, idle times included, and to 45 at the third; 3FS
+ * reports a peak of 36 to 42 GiB/s per client.
  */
 START_TEST(shipped_profiles_at_full_blocks)
 {
@@ -385,8 +385,8 @@ static double stretch_with(const struct sim_isolation_config *isolation, unsigne
 
 /*
  * A local and a remote copy of 25 GB/s each into one GPU, 4 queue pairs each, beside 12 of
- * inference. In one mode they are one class: 8 of 20 pairs, or a quarter. In two modes the local copy
- * has its 4 of 20 pairs first and the remote one a quarter of the rest: 0.2 + 0.2.
+ * inference. In one mode they are one class: 8 of 20 pairs, or a quarter. In two modes the local
+ * copy has its 4 of 20 pairs first and the remote one a quarter of the rest: 0.2 + 0.2.
  */
 START_TEST(local_and_remote_copies_share_one_link)
 {
@@ -415,9 +415,9 @@ START_TEST(local_and_remote_copies_share_one_link)
 END_TEST
 
 /*
- * Without classes, 4 queue pairs of a transfer against 12: 16 / 12 with one transfer, 20 / 12 with two.
- * From 0 to 1 ms two share a link, from 1 to 2 ms there is one, to 4 ms none: (5/3 + 4/3 + 2) / 4 on
- * average. A transfer that begins after the question, or elsewhere, is not met.
+ * Without classes, 4 queue pairs of a transfer against 12: 16 / 12 with one transfer, 20 / 12 with
+ * two. From 0 to 1 ms two share a link, from 1 to 2 ms there is one, to 4 ms none: (5/3 + 4/3 + 2)
+ * / 4 on average. A transfer that begins after the question, or elsewhere, is not met.
  */
 START_TEST(collectives_meet_kv_on_average)
 {

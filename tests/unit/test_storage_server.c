@@ -305,7 +305,8 @@ struct action {
     bool cancelled;
 };
 
-/* What has moved at a time at which nothing happens: by a job alone and by two of unlike I/O sizes. */
+/* What has moved at a time at which nothing happens: by a job alone and by two of unlike I/O
+ * sizes. */
 struct look {
     struct loop_timer timer;
     struct fixture *f;
@@ -327,11 +328,11 @@ static void drop_rate(struct loop_timer *t)
 }
 
 /*
- * A byte of work per ns, for I/O of 1000 B at efficiency 1/2 and of 3000 B at 3/4. 2000 bytes of the
- * first are 4000 of work, 2250 of the second 3000. Together they deliver 5/8 B/ns: 2500 after 4000
- * ns. The second is done after 6000, when 1500 of the first have moved as well; the first then moves
- * 1/2 B/ns: 4000 in all after 6500 ns. There the line drops to half its rate, and the last 250 take
- * 1000 ns.
+ * A byte of work per ns, for I/O of 1000 B at efficiency 1/2 and of 3000 B at 3/4. 2000 bytes of
+ * the first are 4000 of work, 2250 of the second 3000. Together they deliver 5/8 B/ns: 2500 after
+ * 4000 ns. The second is done after 6000, when 1500 of the first have moved as well; the first then
+ * moves 1/2 B/ns: 4000 in all after 6500 ns. There the line drops to half its rate, and the last
+ * 250 take 1000 ns.
  */
 START_TEST(test_moved_bytes_by_hand)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Tensor parallelism: what a GPU of an engine holds, computes and sends, from the models' shapes. */
+/* Tensor parallelism: what a GPU of an engine holds, computes and sends, from the models'
+ * shapes. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

@@ -35,26 +35,18 @@ END_TEST
 START_TEST(v8_times)
 {
     struct trace t;
-    must_read(
-        TRACE(REQ("0", API("2", "0")) "," REQ("5", API("9.62", "3")) "," SUB(
-            "25.5", "completed", "10500",
-            REQ("0", API("1", "0")) "," REQ(
-                "4",
-                API("2",
-                    "2.5"))) "," SUB("24", "completed", "4000",
-                                     REQ("0.5",
-                                         API("1",
-                                             "0"))) "," REQ("30",
-                                                            API("1",
-                                                                "15")) "," SUB("32",
-                                                                               "async_launched",
-                                                                               "null",
-                                                                               REQ("0",
-                                                                                   API("9",
-                                                                                       "0"))) "," REQ("40",
-                                                                                                      API("1",
-                                                                                                          "7"))),
-        NULL, &t);
+    /* clang-format off */
+    must_read(TRACE(REQ("0", API("2", "0")) ","
+                    REQ("5", API("9.62", "3")) ","
+                    SUB("25.5", "completed", "10500",
+                        REQ("0", API("1", "0")) ","
+                        REQ("4", API("2", "2.5"))) ","
+                    SUB("24", "completed", "4000", REQ("0.5", API("1", "0"))) ","
+                    REQ("30", API("1", "15")) ","
+                    SUB("32", "async_launched", "null", REQ("0", API("9", "0"))) ","
+                    REQ("40", API("1", "7"))),
+              NULL, &t);
+    /* clang-format on */
     ck_assert_uint_eq(t.n_sessions, 4);
     ck_assert_str_eq(t.sessions[1].name, "x/s");
     ck_assert_uint_eq(turn_of(&t, 0, 1)->delay_ns, 3 * S);

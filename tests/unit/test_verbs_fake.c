@@ -147,8 +147,8 @@ static void with_gpu_memory(int dmabuf_fd)
     fake_verbs.gpu_memory = gpu;
 }
 
-/* By dma-buf; by nvidia-peermem when the device or the driver has none. Either way bytes arrive, and
- * none of a GPU's are read by the processor to go inline. */
+/* By dma-buf; by nvidia-peermem when the device or the driver has none. Either way bytes arrive,
+ * and none of a GPU's are read by the processor to go inline. */
 static const struct {
     int fd, dmabuf_errno;
     unsigned n_reg_dmabuf, n_reg_mr;

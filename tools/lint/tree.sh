@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Checks every file of the project: the licence line in code, at most 600 lines of code per file, and no
-# path of a machine that somebody worked on.
+# Checks every file of the project: the licence line in code, at most 600 lines of code per file, 100
+# columns of C (clang-format leaves comments as they are), and no path of a machine that somebody worked on.
 set -eu
 . "$(dirname "$0")/lib.sh"
 cd "$root"
@@ -33,6 +33,9 @@ for f in $(code_files); do
     [ "$lines" -le 600 ] || fault "$f: $lines lines, at most 600"
 done
 
+found=$(code_files | grep '\.[ch]$' | LC_ALL=C xargs awk '{ gsub(/[\200-\277]/, "") }
+    length($0) > 100 { print FILENAME ":" FNR ": " length($0) " columns, at most 100" }' /dev/null)
+[ -z "$found" ] || fault "$found"
 found=$(lint_files | xargs grep -InE "(^|[^A-Za-z0-9_.-])($(machine_paths))" /dev/null || true)
 [ -z "$found" ] || fault "$found"
 [ $status = 0 ] && echo "$(code_files | wc -l) code files checked"
