@@ -456,6 +456,7 @@ static void against_impostor(const uint8_t *answer, size_t answer_bytes, int cod
     uint16_t port;
     open_world();
     struct tcp_options o = default_options(0);
+    o.peer_timeout_ns = answer_bytes > 0 ? o.peer_timeout_ns : 100 * NS_PER_MS;
     open_node(0, &o);
     struct impostor m = {.answer = answer, .answer_bytes = answer_bytes, .fd = -1};
     m.source = (struct wall_source){socket_at(0, true, &port), impostor_ready};
