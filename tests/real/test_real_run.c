@@ -44,7 +44,7 @@ static void check_result(const char *what)
 START_TEST(loopback_dualpath)
 {
     const char *more[] = {NULL};
-    ck_assert_msg(finish(start_run(more), 110) == 0, "%s", errors);
+    ck_assert_msg(finish(start_run(more), 300) == 0, "%s", errors);
     check_result("dualpath");
 }
 END_TEST
@@ -52,7 +52,7 @@ END_TEST
 START_TEST(nodes_of_one_machine_can_share_memory)
 {
     const char *more[] = {"--set", "hw.transport=mem", "--set", "workload.agents=6", NULL};
-    ck_assert_msg(finish(start_run(more), 110) == 0, "%s", errors);
+    ck_assert_msg(finish(start_run(more), 300) == 0, "%s", errors);
     ck_assert_ptr_nonnull(strstr(errors, "verified: "));
     json_t *root = json_loads(out, 0, NULL);
     ck_assert_double_eq(number_at(root, NULL, "requests"), 24);
@@ -79,7 +79,7 @@ END_TEST
 START_TEST(loopback_basic)
 {
     const char *more[] = {"--set", "system.preset=basic", NULL};
-    ck_assert_msg(finish(start_run(more), 110) == 0, "%s", errors);
+    ck_assert_msg(finish(start_run(more), 300) == 0, "%s", errors);
     check_result("basic");
 }
 END_TEST
@@ -87,7 +87,7 @@ END_TEST
 START_TEST(loopback_every_other_request_by_the_decode_path)
 {
     const char *more[] = {"--set", "system.path_policy=round_robin", NULL};
-    ck_assert_msg(finish(start_run(more), 110) == 0, "%s", errors);
+    ck_assert_msg(finish(start_run(more), 300) == 0, "%s", errors);
     check_result("both paths in turn");
     json_t *root = json_loads(out, 0, NULL);
     ck_assert_double_gt(number_at(root, "bytes", "pe_path"), 0);
@@ -129,7 +129,7 @@ START_TEST(an_agent_is_killed_at_a_random_moment)
             n = children(run, agents, MAX_CHILDREN);
         }
         if (n < 4) {
-            ck_assert_int_eq(finish(run, 110), 0); /* over already */
+            ck_assert_int_eq(finish(run, 300), 0); /* over already */
             continue;
         }
         bool serving = is_serving();
@@ -253,7 +253,7 @@ START_TEST(groups_over_several_nodes)
         "--set", "model.expert_parallel=true", "--set", "system.prefill_ep_gpus=2",
         "--set", "system.decode_ep_gpus=2",    "--set", "workload.agents=4",
         NULL};
-    ck_assert_msg(finish(start_run(more), 110) == 0, "%s", errors);
+    ck_assert_msg(finish(start_run(more), 300) == 0, "%s", errors);
     ck_assert_ptr_nonnull(strstr(errors, "verified: "));
     json_t *root = json_loads(out, 0, NULL);
     ck_assert_double_eq(number_at(root, NULL, "requests"), 16);
@@ -287,7 +287,7 @@ START_TEST(agents_can_be_started_by_hand)
         const char *args[] = {"--join", join, "--node", number, NULL};
         agents[i] = start(agent, args);
     }
-    ck_assert_msg(finish(run, 110) == 0, "%s", errors);
+    ck_assert_msg(finish(run, 300) == 0, "%s", errors);
     ck_assert_ptr_nonnull(strstr(errors, "srun --nodes=4 --ntasks=4"));
     for (unsigned i = 0; i < 4; i++) {
         ck_assert_int_eq(finish(agents[i], 60), 0);
@@ -542,7 +542,7 @@ int main(void)
     Suite *s = suite_create("real_run");
     TCase *t = tcase_create("real_run");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_set_timeout(t, 240);
+    tcase_set_timeout(t, 400);
     tcase_add_test(t, agent_usage);
     tcase_add_test(t, a_trace_with_shared_blocks_is_refused);
     tcase_add_test(t, groups_over_several_nodes_with_retry_are_refused);
@@ -562,7 +562,7 @@ int main(void)
     suite_add_tcase(s, t);
     TCase *spaced = tcase_create("spaced");
     tcase_add_checked_fixture(spaced, setup, teardown);
-    tcase_set_timeout(spaced, 500);
+    tcase_set_timeout(spaced, 900);
     tcase_add_test(spaced, real_and_simulated_decisions_are_equal);
     suite_add_tcase(s, spaced);
     TCase *kills = tcase_create("kills"); /* alone: CK_RUN_CASE=kills */
