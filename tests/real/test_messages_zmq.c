@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <zmq.h>
 
 #include "base/units.h"
@@ -299,6 +300,25 @@ START_TEST(a_peer_that_ends_is_named)
 }
 END_TEST
 
+/* The loop does not run while the peer ends, so that it is sending that finds nobody there. */
+START_TEST(last_words_are_heard_before_the_end)
+{
+    const struct timespec ms = {0, NS_PER_MS};
+    start_all();
+    messages_zmq_control(&w.nodes[1], PEER_HUB, WIRE_FAILED, "last words");
+    messages_zmq_done(&w.nodes[1], (int)(LIMIT_NS / NS_PER_MS));
+    w.up[1] = false;
+    for (uint64_t i = 0; i < LIMIT_NS / NS_PER_MS && !w.hub.peers[1].ended; i++) {
+        messages_zmq_control(&w.hub, 1, WIRE_CONFIG, "");
+        nanosleep(&ms, NULL);
+    }
+    ck_assert(w.hub.peers[1].ended);
+    ck_assert(run_until(hub_lost_one, LIMIT_NS));
+    ck_assert_str_eq(w.hub_ear.why, "its connection has ended");
+    ck_assert_str_eq(w.hub_ear.last_text, "last words");
+}
+END_TEST
+
 START_TEST(a_peer_that_leaves_is_no_loss)
 {
     start_all();
@@ -496,6 +516,7 @@ int main(void)
     tcase_add_test(t, messages_go_every_way_in_order);
     tcase_add_test(t, control_frames_carry_text);
     tcase_add_test(t, a_peer_that_ends_is_named);
+    tcase_add_test(t, last_words_are_heard_before_the_end);
     tcase_add_test(t, a_peer_that_leaves_is_no_loss);
     tcase_add_test(t, a_hub_that_ends_is_noticed);
     tcase_add_test(t, a_peer_with_an_unknown_key_is_refused);
