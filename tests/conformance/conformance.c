@@ -243,7 +243,7 @@ int main(int argc, char **argv)
     }
     Suite *s = suite_create(chosen->name);
     TCase *t = tcase_create("conformance");
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, run_case, 0, n_cases);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
