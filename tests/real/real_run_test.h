@@ -188,7 +188,7 @@ static inline bool is_serving(void)
 static inline unsigned wait_until_serving(pid_t run, pid_t *agents)
 {
     unsigned n = 0;
-    double limit = now_s() + 60;
+    double limit = now_s() + 300;
     while ((agents && (n = children(run, agents, MAX_CHILDREN)) < 4) || !is_serving()) {
         int status;
         ck_assert_msg(waitpid(run, &status, WNOHANG) == 0, "the run ended before it served");

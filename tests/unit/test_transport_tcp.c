@@ -566,7 +566,7 @@ int main(void)
 {
     Suite *s = suite_create("transport_tcp");
     TCase *t = tcase_create("transport_tcp");
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 600);
     tcase_add_test(t, nobody_there);
     tcase_add_test(t, patience_waits_for_a_late_peer);
     tcase_add_test(t, strangers_are_refused);
