@@ -92,8 +92,11 @@ static int put(struct messages_zmq *mz, uint32_t peer, const void *frame, size_t
 
 static void put_or_lose(struct messages_zmq *mz, uint32_t peer, const void *frame, size_t len)
 {
+    struct zmq_peer *p = peer_at(mz, peer);
     int rc = put(mz, peer, frame, len);
-    if (rc) {
+    if (rc == -EHOSTUNREACH && p->present) {
+        p->ended = true; /* and will be lost behind what it has said */
+    } else if (rc) {
         lose(mz, peer, "cannot be sent messages: %s", zmq_strerror(-rc));
     }
 }

@@ -188,7 +188,18 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
     (void)st;
     (void)type;
     (void)ftw;
-    return remove(path);
+    remove(path); /* what stays shows in its directory */
+    return 0;
+}
+
+static void remove_directory(struct real_run *r)
+{
+    char text[400];
+    nftw(r->directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    if (rmdir(r->directory) && errno != ENOENT) {
+        snprintf(text, sizeof(text), "%s cannot be removed: %s", r->directory, strerror(errno));
+        r->options.note(r->options.self, text);
+    }
 }
 
 /* The run */
@@ -288,7 +299,7 @@ void real_run_free(struct real_run *r)
         recorder_done(&r->recorder);
     }
     if (r->directory[0]) {
-        nftw(r->directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+        remove_directory(r);
     }
     workload_free(r->workload);
     free(r);

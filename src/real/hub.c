@@ -43,7 +43,7 @@ static void grace_over(struct loop_timer *t)
 
 void hub_fail(struct hub *h, enum hub_cause cause, int code, const char *fmt, ...)
 {
-    if (cause <= h->cause || h->phase == HUB_OVER) {
+    if (cause <= h->cause || h->phase >= HUB_OVER) {
         return;
     }
     char text[600];
@@ -103,6 +103,10 @@ void hub_over_if_all_left(struct hub *h)
 static void limit_over(struct loop_timer *t)
 {
     struct hub *h = container_of(t, struct hub, limit_timer);
+    if (h->phase == HUB_FAILED) {
+        loop_stop(&h->loop);
+        return;
+    }
     if (h->phase == HUB_LEAVING) {
         hub_fail(h, CAUSE_LOST, -ETIMEDOUT, "%u agents have reported but do not end",
                  h->launcher.n_running);
@@ -163,6 +167,9 @@ static void connect_all(struct hub *h)
 static void all_over(void *self)
 {
     struct hub *h = self;
+    if (h->phase != HUB_RUNNING) {
+        return;
+    }
     h->phase = HUB_STOPPING;
     loop_arm(&h->loop, &h->limit_timer, loop_now_ns(&h->loop) + STOP_LIMIT_NS);
     to_all(h, WIRE_STOP, "");
@@ -333,7 +340,7 @@ static void on_control(void *self, uint32_t node, uint16_t kind, const char *tex
 {
     struct hub *h = self;
     char name[32];
-    if (h->nodes[node].dead) {
+    if (h->nodes[node].dead || h->phase == HUB_FAILED) {
         return;
     }
     hub_node_name(h->cluster, node, name, sizeof(name));
@@ -476,6 +483,7 @@ int hub_run(struct hub *h, struct err *err)
     }
     if (h->have_messages) {
         to_all(h, WIRE_FAILED, h->fault.text);
+        hub_wait_for_agents(h);
     }
     *err = h->fault;
     return err->code;

@@ -3,7 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "real/hub_internal.h"
+
+/* Agents give what is under way 10 s to end, and their last words 2 s. */
+#define END_LIMIT_NS (13 * NS_PER_S)
 
 static uint32_t n_nodes(const struct hub *h)
 {
@@ -17,7 +21,7 @@ static void still_alive(struct loop_timer *t)
 }
 
 /* A copy to the node has failed; perhaps because the node is dead, which is noticed within the
- * silence that is borne. */
+ * silence that is borne: which news comes first says nothing. */
 static void accuse(struct hub *h, uint32_t node, int code, const char *text)
 {
     struct hub_node *n = &h->nodes[node];
@@ -74,10 +78,36 @@ void hub_node_fault(void *self, const struct msg_fault *f, uint32_t node)
     const char *behind = h->nodes[node].note;
     snprintf(text, sizeof(text), "%s: %s failed: %s%s%s", name, f->what, strerror(-code),
              *behind ? ": " : "", behind);
-    if (h->cluster->retry && f->peer < n_nodes(h)) {
+    if (f->peer < n_nodes(h)) {
         accuse(h, f->peer, code, text);
     } else if (!h->nodes[node].dead) {
         hub_fail(h, CAUSE_FAULT, code, "%s", text);
+    }
+}
+
+/* Who has reported writes no more. */
+static bool all_gone(const struct hub *h)
+{
+    for (uint32_t i = 0; i < n_nodes(h); i++) {
+        const struct hub_node *n = &h->nodes[i];
+        if (n->hello && !n->gone && !n->reported) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void hub_wait_for_agents(struct hub *h)
+{
+    if (h->options.start_agents) {
+        return;
+    }
+    h->phase = HUB_FAILED;
+    loop_disarm(&h->loop, &h->interrupt_timer);
+    loop_disarm(&h->loop, &h->grace_timer);
+    loop_arm(&h->loop, &h->limit_timer, loop_now_ns(&h->loop) + END_LIMIT_NS);
+    if (!all_gone(h)) {
+        loop_run(&h->loop);
     }
 }
 
@@ -86,6 +116,13 @@ void hub_peer_lost(void *self, uint32_t node, const char *why)
     struct hub *h = self;
     char name[32], text[300];
     hub_node_name(h->cluster, node, name, sizeof(name));
+    h->nodes[node].gone = true;
+    if (h->phase == HUB_FAILED) {
+        if (all_gone(h)) {
+            loop_stop(&h->loop);
+        }
+        return;
+    }
     snprintf(text, sizeof(text), "%s is lost: %s", name, why);
     if (!survive(h, node, text)) {
         hub_fail(h, CAUSE_LOST, -ECONNRESET, "%s", text);

@@ -10,7 +10,15 @@
 #include "real/join_file.h"
 #include "real/launcher.h"
 
-enum hub_phase { HUB_JOINING, HUB_CONNECTING, HUB_RUNNING, HUB_STOPPING, HUB_LEAVING, HUB_OVER };
+enum hub_phase {
+    HUB_JOINING,
+    HUB_CONNECTING,
+    HUB_RUNNING,
+    HUB_STOPPING,
+    HUB_LEAVING,
+    HUB_OVER,
+    HUB_FAILED /* agents have been told */
+};
 
 /* How near to the root a cause is. */
 enum hub_cause {
@@ -25,8 +33,10 @@ enum hub_cause {
 struct hub_node {
     struct hub *owner;
     bool hello, listening, ready, reported, dead;
+    bool gone; /* its connection has ended */
     uint64_t died_ns;
-    /* Copies to it have failed: it must die of that in time, or the run ends with what failed. */
+    /* Copies to it have failed: either it is dead, which is noticed in time, or the run ends with
+     * what failed. */
     struct loop_timer accused_timer;
     int accused_code;
     char accusation[600];
@@ -69,6 +79,10 @@ void hub_fail(struct hub *h, enum hub_cause cause, int code, const char *fmt, ..
 /* Reports are all there: what is left are the ends of the agents' processes. */
 void hub_over_if_all_left(struct hub *h);
 void hub_look_if_all_reported(struct hub *h);
+
+/* The run has failed, and agents that the hub cannot kill have been told: until they have ended they
+ * may still write, so it waits for them. */
+void hub_wait_for_agents(struct hub *h);
 
 /* hub_deaths.c */
 void hub_node_init(struct hub *h, uint32_t node);

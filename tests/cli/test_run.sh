@@ -86,7 +86,7 @@ grep -q 'arrival' "$tmp/err" && fail "a note on arrivals that were asked for"
 # Ctrl-C: no result, no partial file.
 "$dualpath" run ds660b-48p96d -o "$tmp/result" --series "$tmp/series" >"$tmp/out" 2>"$tmp/err" &
 pid=$!
-sleep 2
+while kill -0 $pid 2>/dev/null && ! [ -e "$tmp/series.partial" ]; do :; done
 kill -INT $pid
 wait $pid
 status=$?

@@ -174,7 +174,7 @@ static void cancel_half_fed(struct world *w)
         struct probe p = copy_probe(w, dram(0, 0), dsts[d], 1000, 4);
         p.op.parts_ready = 2;
         ck_assert_int_eq(world_submit(&p), 0);
-        world_run_for(w, 20 * NS_PER_MS);
+        world_run_until_parts(&p, 2);
         ck_assert_uint_eq(p.op.parts_done, 2);
         world_cancel(&p);
         world_feed(&p, 4);

@@ -61,6 +61,8 @@ void world_feed(struct probe *p, uint32_t parts_ready);
 void world_cancel(struct probe *p);
 /* Runs the loop until nothing is waiting; ck_abort after 60 s of the loop's time. */
 void world_run(struct world *w);
+/* Runs the loop until so many parts of an op in flight are done; ck_abort after 60 s likewise. */
+void world_run_until_parts(struct probe *p, uint32_t parts_done);
 /* Runs the loop for a while, whatever happens in it. */
 void world_run_for(struct world *w, uint64_t ns);
 

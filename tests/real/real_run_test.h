@@ -21,9 +21,10 @@
 
 #include "base/hash.h"
 
-#define SCENARIO "scenarios/loopback.json"
-#define MAX_ARGS 24
-#define TEXT     (1 << 16)
+#define SCENARIO     "scenarios/loopback.json"
+#define MAX_ARGS     24
+#define TEXT         (1 << 16)
+#define MAX_CHILDREN 16
 
 static char dir[200]; /* TMPDIR of the runs: must be empty again after each */
 static char out_path[256], err_path[256];
@@ -103,7 +104,8 @@ static inline pid_t start_run(const char *const *more)
     return start(getenv("DUALPATH"), args);
 }
 
-/* Exit status; -signal; fails the test after limit_s. */
+/* Exit status; -signal; fails the test after limit_s, which is for what hangs: a busy machine stays
+ * far below. */
 static inline int finish(pid_t pid, double limit_s)
 {
     double limit = now_s() + limit_s;
@@ -179,6 +181,21 @@ static inline bool is_serving(void)
     }
     closedir(parent);
     return found;
+}
+
+/* Waits until all agents of a run (NULL: they are not its children) are there and it serves
+ * requests: not before does a test know what it interrupts. */
+static inline unsigned wait_until_serving(pid_t run, pid_t *agents)
+{
+    unsigned n = 0;
+    double limit = now_s() + 300;
+    while ((agents && (n = children(run, agents, MAX_CHILDREN)) < 4) || !is_serving()) {
+        int status;
+        ck_assert_msg(waitpid(run, &status, WNOHANG) == 0, "the run ended before it served");
+        ck_assert_msg(now_s() < limit, "the run does not serve");
+        sleep_ms(2);
+    }
+    return n;
 }
 
 #endif

@@ -39,7 +39,7 @@ static void setup(void)
     for (uint32_t i = 0; i < 2; i++) {
         struct node *n = &nodes[i];
         n->config.transport_depth = 4;
-        n->config.peer_timeout_ns = NS_PER_S;
+        n->config.peer_timeout_ns = 60 * NS_PER_S;
         strcpy(n->config.transport, "tcp");
         memset(n->config.tcp_secret, 'a', sizeof(n->config.tcp_secret) - 1);
         ck_assert_int_eq(node_memory_init_shared(&n->memory, i, BYTES, 1, BYTES, &err), 0);

@@ -80,17 +80,14 @@ START_TEST(a_run_with_retry_survives_the_death_of_an_agent)
         bool hang = round % 10 == 9; /* noticed by its silence */
         char what[64];
         snprintf(what, sizeof(what), "round %u, agent %u", round, which);
-        pid_t agents[16], run = start_retry_run(requests, transports[round % 2]);
-        while (children(run, agents, 16) < 4 || !is_serving()) {
-            sleep_ms(2);
-            ck_assert_msg(kill(run, 0) == 0, "%s: did not start", what);
-        }
+        pid_t agents[MAX_CHILDREN], run = start_retry_run(requests, transports[round % 2]);
+        wait_until_serving(run, agents);
         sleep_ms(after_ms);
-        unsigned n = children(run, agents, 16);
+        unsigned n = children(run, agents, MAX_CHILDREN);
         if (n == 4) {
             kill(agents[which], hang ? SIGSTOP : SIGKILL);
         }
-        int status = finish(run, 60);
+        int status = finish(run, 110);
         ck_assert_msg(status == 0, "%s: status %d: %s", what, status, errors);
         n_reruns += check_survived(requests, what);
         n_hangs += hang;
@@ -112,13 +109,11 @@ START_TEST(a_run_with_retry_ends_when_no_node_of_a_kind_is_left)
 {
     char requests[300];
     snprintf(requests, sizeof(requests), "%s.requests", dir);
-    pid_t agents[16], run = start_retry_run(requests, "hw.transport=tcp");
-    while (children(run, agents, 16) < 4 || !is_serving()) {
-        sleep_ms(2);
-    }
+    pid_t agents[MAX_CHILDREN], run = start_retry_run(requests, "hw.transport=tcp");
+    wait_until_serving(run, agents);
     kill(agents[2], SIGKILL);
     kill(agents[3], SIGKILL);
-    ck_assert_int_eq(finish(run, 20), 1);
+    ck_assert_int_eq(finish(run, 60), 1);
     ck_assert_str_eq(out, "");
     ck_assert_msg(strstr(errors, "no decode node is left") != NULL, "%s", errors);
     unlink(requests);
