@@ -80,8 +80,8 @@ void hub_fail(struct hub *h, enum hub_cause cause, int code, const char *fmt, ..
 void hub_over_if_all_left(struct hub *h);
 void hub_look_if_all_reported(struct hub *h);
 
-/* The run has failed, and agents that the hub cannot kill have been told: until they have ended they
- * may still write, so it waits for them. */
+/* The run has failed, and agents that the hub cannot kill have been told: until they have ended
+ * they may still write, so it waits for them. */
 void hub_wait_for_agents(struct hub *h);
 
 /* hub_deaths.c */
