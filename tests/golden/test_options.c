@@ -89,7 +89,8 @@ static const char one_agent[] = "workload.agents=1", seed[] = "seed=3";
 /* One agent, so that both storage NICs are idle: each reads half the blocks, in half the time. */
 START_TEST(test_split_halves_reads)
 {
-    struct run r = run_of(SETS(no_latency, one_agent, seed, "system.path_policy=split"));
+    struct run r = run_of(SETS(no_latency, "cluster.storage.stream_Bps=0", one_agent, seed,
+                               "system.path_policy=split"));
     uint64_t sides[2] = {0};
     for (size_t i = 0; i < r.n; i++) {
         unsigned decode = r.turns[i].hit_tok / 2 / 64 * 64, prefill = r.turns[i].hit_tok - decode;
@@ -155,6 +156,8 @@ START_TEST(test_direct_saves_the_copy)
 }
 END_TEST
 
+#define EQUALLY_GOOD 0.01 /* so far apart are runs of one load whose events come in another order */
+
 /*
  * HBM that is short. Gathered in HBM, a request holds it from its start; by way of DRAM from its
  * admission, if the scheduler promises no more. So DRAM pays while prefill takes long against
@@ -183,10 +186,10 @@ START_TEST(test_direct_holds_hbm)
 {
     double most, ratio = direct_over_dram("workload.generation_scale=0.25", &most);
     ck_assert_double_gt(ratio, 1.1);
-    ck_assert_double_lt(ratio, most);
+    ck_assert_double_lt(ratio, most + EQUALLY_GOOD);
     ratio = direct_over_dram("workload.generation_scale=8", &most);
     ck_assert_double_lt(most, 1.05);
-    ck_assert_double_lt(ratio, most);
+    ck_assert_double_lt(ratio, most + EQUALLY_GOOD);
 }
 END_TEST
 
