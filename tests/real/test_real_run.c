@@ -348,7 +348,7 @@ END_TEST
  */
 #define SPACED_SESSIONS 8
 #define SPACED_TURNS    2
-#define MAX_APART_S     0.2 /* ends, from the simulated ones: fetches and arrivals are 250 ms apart */
+#define MAX_APART_S     0.2 /* of real and simulated ends; fetches, arrivals are 250 ms apart */
 #define MAX_SLOWNESS    8
 
 static void write_spaced_trace(const char *path, unsigned slowness)
