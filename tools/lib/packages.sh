@@ -19,6 +19,7 @@ build cc:cc                   gcc,libc6-dev    gcc                  gcc
 build pc:gsl                  libgsl-dev       gsl-devel            gsl
 build pc:jansson              libjansson-dev   jansson-devel        jansson
 build pc:nettle               nettle-dev       nettle-devel         nettle
+build pc:zlib                 zlib1g-dev       zlib-devel           zlib
 build header:csv.h            libcsv-dev       libcsv-devel         libcsv
 test  pc:check                check            check-devel          check
 extra cc:clang                clang            clang                -
@@ -26,7 +27,6 @@ extra sanitizer:clang         libclang-rt-dev  compiler-rt          -
 extra cmd:clang-format        clang-format     clang-tools-extra    clang-format
 hw    pc:libibverbs           libibverbs-dev   rdma-core-devel      -
 hw    pc:liburing             liburing-dev     liburing-devel       -
-hw    pc:zlib                zlib1g-dev       zlib-devel           -
 hw    pc:libzmq               libzmq3-dev      zeromq-devel         zeromq
 hw    pc:libsodium            libsodium-dev    libsodium-devel      libsodium
 vm    cmd:qemu-system-x86_64  qemu-system-x86  qemu-system-x86-core -
