@@ -5,11 +5,11 @@
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
 #include "base/units.h"
+#include "check_suite.h"
 
 static const struct backend *const backends[] = {
     &backend_sim,   &backend_packet, &backend_mem, &backend_tcp,
@@ -246,9 +246,5 @@ int main(int argc, char **argv)
     tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, run_case, 0, n_cases);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

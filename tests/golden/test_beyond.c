@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Options beside DualPath and Basic: the rows' file, what is compared with what, the three outputs;
  * and what a pause between turns does to a run. */
+#include "check_suite.h"
 #include "scenario_run.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Simulated forwards and decode loops against a plain step-by-step reckoning. */
+#include "check_suite.h"
 #include "scenario_run.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The checks at the end of every run can fail: backends that are wrong by a byte, a token, a
  * message; and every single account, wrong by one. */
+#include "check_suite.h"
 #include "scenario_run.h"
 
 #include <errno.h>

@@ -4,6 +4,7 @@
  * Mooncake's conversation trace against an LRU cache that is counted another way (and against the
  * reference numbers of traces/expected_lru.tsv).
  */
+#include "check_suite.h"
 #include "scenario_run.h"
 
 #include <errno.h>

@@ -4,6 +4,7 @@
  * nanosecond, what was kept, evicted and read to the byte, and all of it under memories so tight
  * that claims wait and what is kept is dropped. (Times of single requests: test_unloaded.c.)
  */
+#include "check_suite.h"
 #include "scenario_run.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* What seeds change and what they do not. */
+#include "check_suite.h"
 #include "scenario_run.h"
 
 static const char *const cases[][4] = {

@@ -4,6 +4,7 @@
  * moves, against sums worked out from the requests themselves, over whole runs whose conservation
  * is checked at their end. Chunked prompts too, which take another way with hidden states.
  */
+#include "check_suite.h"
 #include "scenario_run.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Little's law on steady runs, recounted from the rows of the requests; and who is unstable. */
+#include "check_suite.h"
 #include "scenario_run.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Whole runs of the shipped traces: totals against figures that other programs computed. */
+#include "check_suite.h"
 #include "scenario_run.h"
 
 #include <stdbool.h>

@@ -4,6 +4,7 @@
  * are worked out here from the scenario's numbers: message latencies, the phase of the leaders'
  * fetches, the storage read, layers on their way through the NICs, and the forward's stages.
  */
+#include "check_suite.h"
 #include "scenario_run.h"
 
 #include <math.h>

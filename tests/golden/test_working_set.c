@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The working set of a run, and lambda * T * total / 2, from the rows of its requests. */
+#include "check_suite.h"
 #include "scenario_run.h"
 
 #define KV_BYTES 21720.0 /* DS 27B, per token */

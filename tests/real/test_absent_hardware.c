@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check_suite.h"
+
 #define NO_SECCOMP 125 /* exit status of a child that cannot have a filter */
 
 static char out[4096], errors[16384];
@@ -125,9 +127,5 @@ int main(void)
     tcase_add_test(t, a_3fs);
     tcase_add_loop_test(t, io_uring, 0, 2);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/units.h"
+#include "check_suite.h"
 #include "hw/hw_dp.h"
 #include "real/links.h"
 
@@ -194,9 +195,5 @@ int main(void)
     tcase_add_test(t, what_is_no_offer_is_refused);
     tcase_add_test(t, what_a_node_does_not_have_is_named);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -3,12 +3,12 @@
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <zmq.h>
 
 #include "base/units.h"
+#include "check_suite.h"
 #include "hw/messages_zmq.h"
 
 #define N_NODES 3
@@ -534,9 +534,5 @@ int main(void)
     tcase_add_test(silence, beats_keep_a_silent_peer_alive);
     tcase_add_test(silence, a_peer_that_falls_silent_is_named);
     suite_add_tcase(s, silence);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check_suite.h"
 #include "plan/real_run.h"
 
 static const char *const sets[] = {
@@ -36,9 +37,5 @@ int main(void)
     TCase *t = tcase_create("all");
     tcase_add_loop_test(t, test_refused, 0, sizeof(sets) / sizeof(sets[0]));
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

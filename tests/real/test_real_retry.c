@@ -3,6 +3,7 @@
  * Runs that survive the death of an agent (hw.retry). REAL_RUN_RETRIES in the environment sets how
  * many runs lose an agent at a random moment (2), REAL_RUN_SEED the moments.
  */
+#include "check_suite.h"
 #include "real_run_test.h"
 
 /* hw.retry: the run survives the death. All agents come at once, so that there is always something
@@ -129,9 +130,5 @@ int main(void)
     tcase_add_test(t, a_run_with_retry_survives_the_death_of_an_agent);
     tcase_add_test(t, a_run_with_retry_ends_when_no_node_of_a_kind_is_left);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "check_suite.h"
 #include "real_run_test.h"
 
 /* All agents served, everything verified (or the run would have failed), and figures that make
@@ -572,9 +573,5 @@ int main(void)
     tcase_set_timeout(kills, 120 + 30.0 * from_environment("REAL_RUN_KILLS", 6));
     tcase_add_test(kills, an_agent_is_killed_at_a_random_moment);
     suite_add_tcase(s, kills);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

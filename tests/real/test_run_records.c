@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "check_suite.h"
 #include "real/agent_report.h"
 #include "real/join_file.h"
 #include "real/run_config.h"
@@ -252,9 +253,5 @@ int main(void)
     tcase_add_test(t, join_file_goes_there_and_back);
     tcase_add_test(t, bad_join_files_are_refused);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -4,9 +4,9 @@
 #include <check.h>
 #include <errno.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "check_suite.h"
 #include "hw/wire.h"
 
 /* Bytes of each message's fields, counted by hand from message.h: what a frame holds behind its
@@ -166,9 +166,5 @@ int main(void)
     tcase_add_test(t, negative_status_survives);
     tcase_add_test(t, bad_frames_are_refused);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check_suite.h"
 #include "hw/attention.h"
 
 struct shape {
@@ -159,9 +160,5 @@ int main(void)
     tcase_add_loop_test(t, test_wrong_rows_show, 0, N_SHAPES);
     tcase_add_test(t, test_no_heads);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check_suite.h"
 #include "hw/attention.h"
 
 #define ATTENTION_LANES 4
@@ -165,9 +166,5 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, test_kernels, 0, N_SHAPES);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -9,6 +9,7 @@
 #include "base/hist.h"
 #include "base/idmap.h"
 #include "base/pool.h"
+#include "check_suite.h"
 #include "datapath/kv_layout.h"
 #include "datapath/space.h"
 #include "sim/virtual_driver.h"
@@ -333,9 +334,5 @@ int main(void)
     tcase_add_test(tc, test_kv_layers);
     tcase_add_test(tc, test_kv_blocks);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

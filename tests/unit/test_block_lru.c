@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* KV blocks in the order of their last use, against an array that is searched from end to end. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "check_suite.h"
 #include "datapath/block_lru.h"
 
 #define MOST 600u
@@ -121,9 +121,5 @@ int main(void)
     tcase_add_test(tc, test_random_sequences);
     tcase_add_test(tc, test_keys);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The block trie against a list of all inserted chains, searched one by one. */
+#include "check_suite.h"
 #include "datapath/block_trie.h"
 
 #include <check.h>
 #include <stdbool.h>
-#include <stdlib.h>
 
 #include "base/hash.h"
 
@@ -133,9 +133,5 @@ int main(void)
     tcase_add_test(tc, values_follow_the_chain);
     tcase_add_test(tc, ids_like_node_numbers_stay_fast);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

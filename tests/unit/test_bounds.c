@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <check.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "check_suite.h"
 #include "model/bounds.h"
 
 static struct bounds_input paper_input(void)
@@ -124,9 +124,5 @@ int main(void)
     tcase_add_test(tcase, test_agrees_with_loads);
     tcase_add_test(tcase, test_empty);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check_suite.h"
 #include "input/cards.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
@@ -352,9 +353,5 @@ int main(void)
     tcase_add_test(tcase, test_unknown_name);
     tcase_add_test(tcase, test_data_dir_from_environment);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -9,6 +9,7 @@
 
 #include <check.h>
 
+#include "check_suite.h"
 #include "input/scenario.h"
 #include "plan/simulate.h"
 
@@ -54,9 +55,5 @@ int main(void)
     tcase_set_timeout(t, 200);
     tcase_add_loop_test(t, holds_after_every_solve, 0, (int)(sizeof(rows) / sizeof(rows[0])));
     suite_add_tcase(s, t);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -5,9 +5,9 @@
  * after 10 s, last one after 20 s, prompt durable after 25 s, everything durable after 40 s.
  */
 #include <check.h>
-#include <stdlib.h>
 
 #include "base/units.h"
+#include "check_suite.h"
 #include "sched/client.h"
 #include "sim/sim_messages.h"
 #include "sim/virtual_driver.h"
@@ -266,9 +266,5 @@ int main(void)
     tcase_add_test(tc, test_grandchildren);
     tcase_add_test(tc, test_shared_prefixes);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check_suite.h"
 #include "plan/compare.h"
 
 static char paths[2][64];
@@ -195,9 +196,5 @@ int main(void)
     tcase_add_test(t, test_same_decisions);
     tcase_add_loop_test(t, test_bad_decisions, 0, sizeof(bad_decisions) / sizeof(bad_decisions[0]));
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

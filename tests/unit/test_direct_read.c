@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "check_suite.h"
 #include "sim_dp_test.h"
 
 static struct sim_dp_config direct_config(void)
@@ -137,9 +138,5 @@ int main(void)
     tcase_add_test(t, direct_reads_can_be_cancelled);
     tcase_add_test(t, direct_reads_stretch_collectives);
     suite_add_tcase(s, t);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite(s);
 }

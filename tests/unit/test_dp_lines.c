@@ -5,8 +5,8 @@
  */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 
+#include "check_suite.h"
 #include "datapath/dp.h"
 
 #define NODES 4
@@ -171,9 +171,5 @@ int main(void)
     tcase_add_test(t, lines_take_turns);
     tcase_add_test(t, cancelled_and_refused_ones_end_in_their_turn);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

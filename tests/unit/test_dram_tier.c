@@ -4,8 +4,8 @@
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
+#include "check_suite.h"
 #include "sim/dram_tier.h"
 #include "sim/virtual_driver.h"
 
@@ -230,9 +230,5 @@ int main(void)
     tcase_add_test(tc, test_free_transfers);
     tcase_add_test(tc, test_cancel);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -5,10 +5,10 @@
  */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 
 #include "base/hash.h"
 #include "base/units.h"
+#include "check_suite.h"
 #include "hw/ep_barrier_net.h"
 #include "sim/sim_messages.h"
 #include "sim/virtual_driver.h"
@@ -213,9 +213,5 @@ int main(void)
     tcase_add_loop_test(t, idle_ones_come_when_called, 0, N_SHAPES);
     tcase_add_test(t, what_makes_no_sense_is_refused);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

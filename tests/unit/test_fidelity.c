@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "check_suite.h"
 #include "input/scenario.h"
 #include "plan/simulate.h"
 
@@ -70,9 +71,5 @@ int main(void)
     tcase_set_timeout(t, 1200);
     tcase_add_test(t, auto_is_close_to_layer);
     suite_add_tcase(s, t);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -3,6 +3,7 @@
  * The generated sets against the published means (arXiv 2602.21548, table 2, and total / turns):
  * within 3 % on average over 20 seeds and within 5 % in every single set of 500.
  */
+#include "check_suite.h"
 #include "input/generator.h"
 
 #include <check.h>
@@ -214,9 +215,5 @@ int main(void)
     tcase_add_test(t, refuses_lengths_that_nothing_is_known_of);
     tcase_add_test(t, any_number_of_trajectories);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

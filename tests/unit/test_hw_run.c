@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/units.h"
+#include "check_suite.h"
 #include "hw/compute_cpu.h"
 #include "hw/hw_dp.h"
 #include "hw/storage_uring.h"
@@ -346,9 +347,5 @@ int main(void)
     tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, test_run, 0, sizeof(variants) / sizeof(variants[0]));
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check_suite.h"
 #include "input/cards.h"
 #include "model/collectives.h"
 #include "plan/simulation.h"
@@ -146,9 +147,5 @@ int main(void)
     tcase_add_test(t, domains_that_experts_are_on);
     tcase_add_test(t, isolation_off);
     suite_add_tcase(s, t);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The JSON reader on odd inputs, the scanner that finds places, and the suggestions. */
+#include "check_suite.h"
 #include "input/json_file.h"
 
 #include <check.h>
@@ -305,9 +306,5 @@ int main(void)
     tcase_add_test(t, describes_values);
     tcase_add_test(t, suggests_near_words_only);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

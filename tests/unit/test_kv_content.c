@@ -7,6 +7,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "check_suite.h"
 #include "hw/kv_content.h"
 
 static struct kv_content content(uint64_t seed, uint32_t layers, uint32_t block_tok, uint32_t dim)
@@ -198,9 +199,5 @@ int main(void)
     tcase_add_test(t, test_verify_layer);
     tcase_add_test(t, test_bad_layouts);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

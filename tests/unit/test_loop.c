@@ -2,10 +2,10 @@
 /* The loop against a virtual clock of the test's own: order, ties, moves, re-arming from a
  * callback. */
 #include "base/loop.h"
+#include "check_suite.h"
 
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 
 #include "base/hash.h"
 
@@ -156,9 +156,5 @@ int main(void)
     tcase_add_test(t, moves_and_disarms);
     tcase_add_test(t, post_runs_at_the_same_time_but_not_inline);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The incremental solver against progressive filling of the whole network, at random events. */
+#include "check_suite.h"
 #include "sim/maxmin.h"
 
 #include <check.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/rng.h"
 
@@ -202,9 +202,5 @@ int main(void)
     tcase_add_test(t, certificate_sees_wrong_rates);
     tcase_add_loop_test(t, equals_progressive_filling_at_random_events, 1, 31);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "check_suite.h"
 #include "report/metrics.h"
 #include "sim/virtual_driver.h"
 
@@ -213,9 +214,5 @@ int main(void)
     tcase_add_test(tc, jct_counts_from_the_first_arrival);
     tcase_add_test(tc, no_tpot_is_said);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check_suite.h"
 #include "input/cards.h"
 #include "model/timing.h"
 
@@ -319,9 +320,5 @@ int main(void)
     tcase_add_test(tcase, test_restoration);
     tcase_add_test(tcase, test_nothing_to_do);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "check_suite.h"
 #include "packet_replay.h"
 #include "sim/virtual_driver.h"
 
@@ -236,9 +237,5 @@ int main(int argc, char **argv)
     tcase_add_test(t, bursts_on_idle_links);
     tcase_add_loop_test(t, bursts_beside_transfers, 0, 4);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

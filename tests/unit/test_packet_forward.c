@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check_suite.h"
 #include "input/scenario.h"
 #include "model/collectives.h"
 #include "packet_replay.h"
@@ -312,10 +313,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, too_large_is_refused);
     tcase_add_test(t, loads_beside_collectives);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
+    int status = run_suite(s);
     scenario_notes_done(&notes);
-    return failed != 0;
+    return status;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Packets over stations: pipelines in closed form, fair turns, windows, lanes. */
+#include "check_suite.h"
 #include "sim/packet_net.h"
 
 #include <check.h>
@@ -532,9 +533,5 @@ int main(void)
     tcase_add_test(t, inference_waits_for_one_packet_per_hop);
     tcase_add_test(t, without_arbitration_it_waits_for_all);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check_suite.h"
 #include "plan/calibrate.h"
 #include "plan/capacity.h"
 #include "plan/simulate.h"
@@ -322,9 +323,5 @@ int main(void)
     tcase_add_test(t, capacity_is_the_last_step_that_meets_the_slo);
     tcase_add_test(t, capacity_says_when_it_met_its_end_or_nothing);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

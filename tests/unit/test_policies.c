@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The scheduling rules, case by case. Two prefill and two decode nodes of two GPUs. */
 #include <check.h>
-#include <stdlib.h>
 
+#include "check_suite.h"
 #include "sched/policy.h"
 
 #define ALPHA 1000u
@@ -339,9 +339,5 @@ int main(void)
     tcase_add_test(tc, test_kept_group);
     tcase_add_test(tc, test_kept_engine);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

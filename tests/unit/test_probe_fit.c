@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check_suite.h"
 #include "plan/probe_fit.h"
 
 #define BLOCK  65536u
@@ -269,9 +270,5 @@ int main(void)
     tcase_add_test(t, test_what_is_missing);
     tcase_add_test(t, test_profile);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "check_suite.h"
 #include "scenario_test.h"
 
 #define HEAD                                                                                       \
@@ -116,9 +117,5 @@ int main(void)
                         sizeof(faults) / sizeof(faults[0]));
     tcase_add_test(t, an_unknown_profile_is_told_of_the_scenario);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Readers of QoS settings: what is read, and what is said of what cannot be. */
+#include "check_suite.h"
 #include "input/qos_config.h"
 
 #include <check.h>
@@ -288,9 +289,5 @@ int main(void)
     tcase_add_test(t, reads_the_listing_of_mlnx_qos);
     tcase_add_test(t, survives_damaged_files);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "base/units.h"
+#include "check_suite.h"
 #include "input/scenario.h"
 #include "plan/simulation.h"
 
@@ -329,9 +330,5 @@ int main(void)
     tcase_add_loop_test(t, none_is_left, 0, 2);
     tcase_add_test(t, without_a_death_all_is_as_ever);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

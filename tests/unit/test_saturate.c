@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check_suite.h"
 #include "input/scenario.h"
 #include "plan/simulate.h"
 
@@ -261,9 +262,5 @@ int main(int argc, char **argv)
     tcase_add_loop_test(t, region, 0, (int)(sizeof(points) / sizeof(points[0])));
     tcase_add_test(t, the_storage_cluster_binds);
     suite_add_tcase(s, t);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Scenarios: defaults, presets, --set on every key, units, derived limits, the hash. */
+#include "check_suite.h"
 #include "input/scenario.h"
 
 #include <check.h>
@@ -500,10 +501,7 @@ int main(void)
     tcase_add_test(t, explains_every_key);
     tcase_add_test(t, kv_bytes_follow_the_layout);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
+    int status = run_suite(s);
     scenario_notes_done(&notes);
-    srunner_free(r);
-    return failed != 0;
+    return status;
 }

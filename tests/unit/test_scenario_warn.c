@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Scenarios: what is said of values that are allowed but look like a mistake; what is advised. */
+#include "check_suite.h"
 #include "input/scenario.h"
 
 #include <check.h>
@@ -130,10 +131,7 @@ int main(void)
     tcase_add_test(t, errors_about_what_a_preset_sets_name_it);
     tcase_add_test(t, advice_stops_at_the_gpus_of_a_node);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
+    int status = run_suite(s);
     scenario_notes_done(&notes);
-    srunner_free(r);
-    return failed != 0;
+    return status;
 }

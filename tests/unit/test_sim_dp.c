@@ -6,9 +6,9 @@
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "check_suite.h"
 #include "input/cards.h"
 #include "sim/sim_dp.h"
 #include "sim/virtual_driver.h"
@@ -488,9 +488,5 @@ int main(void)
     tcase_add_test(t, collectives_meet_kv_on_average);
     tcase_add_test(t, local_and_remote_copies_share_one_link);
     suite_add_tcase(s, t);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite(s);
 }

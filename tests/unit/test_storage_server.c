@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
+#include "check_suite.h"
 #include "sim/storage_server.h"
 #include "sim/virtual_driver.h"
 
@@ -440,9 +441,5 @@ int main(void)
     tcase_add_test(tc, readers_have_queues_of_their_own);
     tcase_add_test(tc, test_cancel);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

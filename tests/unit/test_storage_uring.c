@@ -18,6 +18,7 @@
 
 #include "base/hash.h"
 #include "base/units.h"
+#include "check_suite.h"
 #include "hw/hw_dp.h"
 #include "hw/storage_format.h"
 #include "hw/storage_uring.h"
@@ -564,9 +565,5 @@ int main(void)
     tcase_add_test(t, a_write_can_be_fed);
     tcase_add_test(t, cancel_before_during_and_stop);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* A storage of finite capacity: who loses blocks, by hand, and against a naive model. */
 #include <check.h>
-#include <stdlib.h>
 
+#include "check_suite.h"
 #include "sched/stored.h"
 
 static struct stored s;
@@ -129,9 +129,5 @@ int main(void)
     tcase_add_test(tc, test_overwritten);
     tcase_add_test(tc, test_against_naive);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -3,8 +3,8 @@
  * shapes. */
 #include <check.h>
 #include <math.h>
-#include <stdlib.h>
 
+#include "check_suite.h"
 #include "input/cards.h"
 #include "model/tensor.h"
 #include "model/timing.h"
@@ -103,9 +103,5 @@ int main(void)
     tcase_add_test(tc, test_latent);
     tcase_add_test(tc, test_one_is_none);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Minimal inputs that broke other loaders, from public bug reports: what ours must do with each. */
+#include "check_suite.h"
 #include "trace_test.h"
 
 #include "input/trace_stats.h"

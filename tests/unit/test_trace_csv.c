@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The CSV stream and the formats on top of it. */
+#include "check_suite.h"
 #include "trace_test.h"
 
 #define AZURE "TIMESTAMP,ContextTokens,GeneratedTokens\n"

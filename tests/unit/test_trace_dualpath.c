@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "check_suite.h"
 #include "input/generator.h"
 #include "input/trace.h"
 #include "input/workload.h"
@@ -404,9 +405,5 @@ int main(void)
     tcase_add_test(t, times_are_not_rebased);
     tcase_add_test(t, a_full_disk_is_an_error);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

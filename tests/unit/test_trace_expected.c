@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The readers and the statistics against figures that an independent program computed. */
+#include "check_suite.h"
 #include "trace_test.h"
 
 #include <math.h>

@@ -4,6 +4,7 @@
  * accept or refuse them, but must not crash, leak or loop, and says why when it refuses (run under
  * sanitizers).
  */
+#include "check_suite.h"
 #include "trace_test.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "check_suite.h"
 #include "trace_test.h"
 
 #define ROW(t, ids)                                                                                \

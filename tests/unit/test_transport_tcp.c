@@ -11,7 +11,6 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -19,6 +18,7 @@
 
 #include "base/hash.h"
 #include "base/units.h"
+#include "check_suite.h"
 #include "hw/hw_dp.h"
 #include "hw/transport_tcp.h"
 
@@ -577,9 +577,5 @@ int main(void)
     tcase_add_test(t, impostors_are_noticed);
     tcase_add_test(t, a_killed_process_is_named);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Quantities as people write them, and what is no quantity. */
 #include "base/units.h"
+#include "check_suite.h"
 
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 
 START_TEST(quantities)
 {
@@ -48,9 +48,5 @@ int main(void)
     tcase_add_test(t, quantities);
     tcase_add_test(t, nonsense);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check_suite.h"
 #include "hw/verbs_card.h"
 
 START_TEST(qos_is_in_the_attributes)
@@ -122,9 +123,5 @@ int main(void)
     tcase_add_test(t, what_is_no_card_is_refused);
     tcase_add_test(t, regions_have_an_order);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

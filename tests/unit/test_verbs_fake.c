@@ -2,10 +2,10 @@
 /* transport_verbs over a device that does as it is told: fake_verbs.h. */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/units.h"
+#include "check_suite.h"
 #include "fake_verbs.h"
 #include "hw/hw_dp.h"
 #include "hw/transport_verbs.h"
@@ -214,9 +214,5 @@ int main(void)
     tcase_add_test(t, gpu_memory_out_of_reach);
     tcase_add_test(t, no_device_is_named);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

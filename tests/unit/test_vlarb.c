@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The arbiter's rules one by one, and its decisions against a second implementation. */
+#include "check_suite.h"
 #include "sim/vlarb.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -285,9 +285,5 @@ int main(void)
     tcase_add_test(t, agrees_with_a_second_implementation);
     tcase_add_test(t, weights_are_kept_within_a_packet);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

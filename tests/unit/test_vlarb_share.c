@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Shares and delays: by hand for the DualPath paper's tables, else against the naive arbiter. */
+#include "check_suite.h"
 #include "sim/vlarb_share.h"
 
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -428,9 +428,5 @@ int main(void)
     tcase_add_test(t, warns_of_settings_without_effect);
     tcase_add_test(t, strict_classes_go_before_weighted_ones);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

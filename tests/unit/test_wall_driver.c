@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/units.h"
+#include "check_suite.h"
 #include "hw/memory.h"
 #include "hw/wall_driver.h"
 #include "hw/work_pool.h"
@@ -259,9 +259,5 @@ int main(void)
     tcase_add_test(t, memories_have_bounds);
     tcase_add_test(t, released_pages_read_as_zero);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* From traces built by hand, and from the generator, to the agents of a run. */
+#include "check_suite.h"
 #include "input/workload.h"
 
 #include <check.h>
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "input/generator.h"
@@ -345,9 +345,5 @@ int main(void)
     tcase_add_test(t, a_trace_is_read_from_where_the_scenario_found_it);
     tcase_add_test(t, turns_that_can_never_start_are_refused);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Workloads from the generator: copies, cuts, arrivals, size. */
+#include "check_suite.h"
 #include "input/workload.h"
 
 #include <check.h>
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "input/generator.h"
@@ -181,9 +181,5 @@ int main(void)
     tcase_add_test(t, poisson_gaps_are_exponential_and_leave_the_rest_alone);
     tcase_add_test(t, the_largest_published_run_is_cheap);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -87,13 +87,4 @@ static inline const struct trace_turn *turn_of(const struct trace *t, uint32_t s
     return &t->turns[t->sessions[session].first_turn + turn];
 }
 
-static inline int run_suite(Suite *suite)
-{
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
-
 #endif
