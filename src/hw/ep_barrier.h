@@ -8,8 +8,8 @@
  * has not arrived while others wait gets called() once per phase, if it has one: idle members come
  * when they are called.
  *
- * Two implementations: ep_barrier_local, for groups whose engines all live in this process, and
- * ep_barrier_net.h for groups that span processes.
+ * Two implementations: local, for groups whose engines all live in this process, and ep_barrier_net.h
+ * for groups that span processes.
  */
 #ifndef DUALPATH_HW_EP_BARRIER_H
 #define DUALPATH_HW_EP_BARRIER_H
@@ -35,23 +35,40 @@ struct ep_member {
     bool waiting;   /* has arrived, is not released */
     bool was_called;
     struct list node;
-    void *meeting;
+    struct ep_meeting *meeting;
 };
 
 struct ep_barrier;
 
+/* The members of one group in this process. */
+struct ep_meeting {
+    struct list node;
+    struct ep_barrier *barrier;
+    enum ep_side side;
+    uint32_t group, n_ranks;
+    struct list members;
+    uint32_t n_members, n_waiting;
+    uint64_t sum;            /* of what those who wait have brought */
+    struct loop_timer timer; /* somebody has arrived */
+};
+
 struct ep_barrier_ops {
     const char *name;
-    /* 0, -EINVAL (rank out of range or taken) or -ENOMEM. */
-    int (*attach)(struct ep_barrier *b, struct ep_member *m);
-    void (*detach)(struct ep_barrier *b, struct ep_member *m);
-    void (*arrive)(struct ep_barrier *b, struct ep_member *m);
+    /* A meeting for the group of m, or NULL: its own part made, the shared part left to
+     * ep_attach(). */
+    struct ep_meeting *(*new_meeting)(struct ep_barrier *b, const struct ep_member *m);
+    void (*free_meeting)(struct ep_meeting *mt);
+    /* From the loop, when members have arrived. */
+    void (*arrived)(struct ep_meeting *mt);
 };
 
 struct ep_barrier {
     const struct ep_barrier_ops *ops;
+    struct loop *loop;
+    struct list meetings; /* of groups with members here */
 };
 
+/* 0, -EINVAL (rank out of range or taken, or another size of the group) or -ENOMEM. */
 int ep_attach(struct ep_barrier *b, struct ep_member *m);
 
 /* Nothing comes to m after this; not from inside released() or called(). A group that has lost a
@@ -61,19 +78,19 @@ void ep_detach(struct ep_barrier *b, struct ep_member *m);
 /* m must not be waiting. released() comes from the loop, never from inside. */
 void ep_arrive(struct ep_barrier *b, struct ep_member *m, uint64_t value);
 
-struct ep_barrier_local {
-    struct ep_barrier barrier;
-    struct loop *loop;
-    struct list meetings;
-};
+void ep_barrier_local_init(struct ep_barrier *b, struct loop *loop);
+void ep_barrier_done(struct ep_barrier *b); /* all members detached */
 
-void ep_barrier_local_init(struct ep_barrier_local *b, struct loop *loop);
-void ep_barrier_local_done(struct ep_barrier_local *b); /* all members detached */
+/* For implementations. */
+void ep_barrier_init(struct ep_barrier *b, const struct ep_barrier_ops *ops, struct loop *loop);
 
-/* For implementations. Members may arrive for the next phase from inside released(); those whose
- * turn is still to come count as waiting until then, so that nothing makes them arrive twice. */
-void ep_release_members(struct list *members, uint64_t sum);
-void ep_call_missing(struct list *members);
-bool ep_rank_taken(const struct list *members, uint32_t rank);
+/* NULL when the group has no members here. */
+struct ep_meeting *ep_find_meeting(struct ep_barrier *b, enum ep_side side, uint32_t group);
+
+/* The phase is over for all members here. They may arrive for the next one from inside released();
+ * those whose turn is still to come count as waiting until then, so that nothing makes them arrive
+ * twice. */
+void ep_release(struct ep_meeting *mt, uint64_t sum);
+void ep_call_missing(struct ep_meeting *mt);
 
 #endif

@@ -20,15 +20,12 @@ struct ep_barrier_net {
     struct ep_barrier barrier;
     uint32_t prefill_nodes, gpus_per_node; /* numbered as in sched/cluster.h */
     uint32_t node;
-    struct loop *loop;
     struct msg_port *messages;
-    struct list meetings; /* groups with engines here */
 };
 
-/* For the engines of one node; loop and messages outlive it. */
+/* For the engines of one node; loop and messages outlive it. Ends by ep_barrier_done(). */
 void ep_barrier_net_init(struct ep_barrier_net *b, uint32_t prefill_nodes, uint32_t gpus_per_node,
                          uint32_t node, struct loop *loop, struct msg_port *messages);
-void ep_barrier_net_done(struct ep_barrier_net *b); /* all members detached */
 
 /* Takes a MSG_MEET for the node. 0, or -EPROTO when it makes no sense. */
 int ep_barrier_net_take(struct ep_barrier_net *b, const struct msg *m);

@@ -26,7 +26,7 @@ struct engines {
     struct node_memory *memories, **nodes; /* [n] */
     uint32_t n, n_open;
     struct memory_map map;
-    struct ep_barrier_local barrier;
+    struct ep_barrier barrier;
     struct hw_faults faults;
     struct kv_content content;
     struct attention attention;
@@ -69,7 +69,7 @@ static int open_compute(struct engines *s, struct err *e)
                                              .verify_kv = true};
     const struct hw_compute_parts parts = {.loop = &s->ground.loop,
                                            .pool = &s->ground.pool,
-                                           .barrier = &s->barrier.barrier,
+                                           .barrier = &s->barrier,
                                            .map = &s->map,
                                            .faults = &s->faults};
     int rc = kv_content_init(&s->content, 1, &c->kv, e);
@@ -98,7 +98,7 @@ static void close_engines(struct engines *s)
     }
     if (s->has_cpu) {
         compute_cpu_done(&s->cpu);
-        ep_barrier_local_done(&s->barrier);
+        ep_barrier_done(&s->barrier);
     }
     for (uint32_t i = 0; i < s->n_open; i++) {
         node_memory_done(&s->memories[i]);

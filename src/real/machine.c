@@ -114,7 +114,12 @@ static int door_attach(struct msg_port *port, uint32_t endpoint, msg_handler *ha
 static const struct msg_port_ops door_ops = {
     .name = "node", .send = door_send, .attach = door_attach};
 
-static struct ep_barrier *init_barrier(struct machine *m)
+static struct ep_barrier *barrier_of(struct machine *m)
+{
+    return m->spans ? &m->barrier_net.barrier : &m->barrier;
+}
+
+static void init_barrier(struct machine *m)
 {
     const struct cluster *c = &m->config->cluster;
     uint32_t ep_gpus = is_prefill(m) ? c->prefill_ep_gpus : c->decode_ep_gpus;
@@ -122,18 +127,8 @@ static struct ep_barrier *init_barrier(struct machine *m)
     if (m->spans) {
         ep_barrier_net_init(&m->barrier_net, c->prefill_nodes, c->gpus_per_node, m->id, m->loop,
                             m->messages);
-        return &m->barrier_net.barrier;
-    }
-    ep_barrier_local_init(&m->barrier, m->loop);
-    return &m->barrier.barrier;
-}
-
-static void done_barrier(struct machine *m)
-{
-    if (m->spans) {
-        ep_barrier_net_done(&m->barrier_net);
     } else {
-        ep_barrier_local_done(&m->barrier);
+        ep_barrier_local_init(&m->barrier, m->loop);
     }
 }
 
@@ -161,9 +156,10 @@ static int init_compute(struct machine *m, struct err *err)
                                              .decode_ep_gpus = c->decode_ep_gpus,
                                              .check_every = m->config->check_every,
                                              .verify_kv = true};
+    init_barrier(m);
     const struct hw_compute_parts parts = {.loop = m->loop,
                                            .pool = &m->compute_pool,
-                                           .barrier = init_barrier(m),
+                                           .barrier = barrier_of(m),
                                            .map = &m->map,
                                            .faults = &m->dp.faults};
     struct kv_content content;
@@ -316,7 +312,7 @@ void machine_done(struct machine *m)
         hw_compute_done(&m->compute);
     }
     if (m->stage >= MACHINE_KERNEL) {
-        done_barrier(m);
+        ep_barrier_done(barrier_of(m));
         if (m->cuda) {
             compute_cuda_free(m->cuda);
         } else {

@@ -49,7 +49,7 @@ struct machine {
     struct links links;
     struct storage_uring storage;
     struct hw_dp dp;
-    struct ep_barrier_local barrier; /* one of the two: EP groups within a node, or across */
+    struct ep_barrier barrier; /* one of the two: EP groups within a node, or across */
     struct ep_barrier_net barrier_net;
     bool spans;
     struct compute_cpu cpu;    /* one of the two */

@@ -475,7 +475,7 @@ START_TEST(test_bad_config)
     struct hw_compute_config config = world_config(), bad = config;
     world_init(&w, &config);
     struct hw_compute hc;
-    struct hw_compute_parts parts = {&w.loop, &w.pool, &w.barrier.barrier, &w.map, &w.faults};
+    struct hw_compute_parts parts = {&w.loop, &w.pool, &w.barrier, &w.map, &w.faults};
     struct err e = ERR_INIT;
     bad.decode_ep_gpus = 3;
     ck_assert_int_eq(hw_compute_init(&hc, &bad, &parts, &w.attention, w.kernel, &e), -EINVAL);

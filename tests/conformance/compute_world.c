@@ -72,7 +72,7 @@ void world_init(struct world *w, const struct hw_compute_config *config)
     ep_barrier_local_init(&w->barrier, &w->loop);
     init_memory(w, config->prefill_nodes + config->decode_nodes, config->gpus_per_node);
     init_kernel(w, config);
-    struct hw_compute_parts parts = {&w->loop, &w->pool, &w->barrier.barrier, &w->map, &w->faults};
+    struct hw_compute_parts parts = {&w->loop, &w->pool, &w->barrier, &w->map, &w->faults};
     ck_assert_int_eq(hw_compute_init(&w->hc, config, &parts, &w->attention, w->kernel, &e), 0);
     loop_timer_init(&w->watchdog, bark);
 }
@@ -119,7 +119,7 @@ void world_done(struct world *w)
     hw_compute_done(&w->hc);
     compute_cpu_done(&w->cpu);
     compute_cuda_free(w->cuda);
-    ep_barrier_local_done(&w->barrier);
+    ep_barrier_done(&w->barrier);
     work_pool_done(&w->pool);
     for (uint32_t n = 0; n < w->n_nodes; n++) {
         node_memory_done(&w->memory[n]);

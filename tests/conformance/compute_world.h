@@ -16,7 +16,7 @@ struct world {
     struct wall_driver driver;
     struct loop loop;
     struct work_pool pool;
-    struct ep_barrier_local barrier;
+    struct ep_barrier barrier;
     struct node_memory *memory;
     struct node_memory **nodes;
     uint32_t n_nodes;

@@ -147,7 +147,7 @@ static void stop(void)
         ep_detach(barrier_of(&engines[i]), &engines[i].member);
     }
     for (uint32_t n = 0; n < n_nodes; n++) {
-        ep_barrier_net_done(&barriers[n]);
+        ep_barrier_done(&barriers[n].barrier);
     }
     sim_messages_done(&messages);
     loop_done(&loop);

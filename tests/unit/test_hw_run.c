@@ -71,7 +71,7 @@ struct run {
     struct transport_mem transport;
     struct storage_uring storage;
     struct hw_dp dp;
-    struct ep_barrier_local barrier;
+    struct ep_barrier barrier;
     struct hw_faults faults;
     struct attention attention;
     struct compute_cpu cpu;
@@ -200,8 +200,7 @@ static void init_compute(struct run *r)
                                        .check_every = 1,
                                        .verify_kv = true};
     ep_barrier_local_init(&r->barrier, &r->loop);
-    struct hw_compute_parts parts = {&r->loop, &r->computes, &r->barrier.barrier, &r->map,
-                                     &r->faults};
+    struct hw_compute_parts parts = {&r->loop, &r->computes, &r->barrier, &r->map, &r->faults};
     ck_assert_int_eq(
         compute_cpu_init(&r->cpu, &r->attention, hw_compute_slots(&config, &r->map), &e), 0);
     ck_assert_int_eq(
@@ -290,7 +289,7 @@ static void done(struct run *r)
     ck_assert(hw_compute_idle(&r->compute)); /* all requests are over */
     hw_compute_done(&r->compute);
     compute_cpu_done(&r->cpu);
-    ep_barrier_local_done(&r->barrier);
+    ep_barrier_done(&r->barrier);
     storage_uring_done(&r->storage);
     transport_mem_done(&r->transport);
     work_pool_done(&r->computes);
