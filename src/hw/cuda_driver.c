@@ -68,7 +68,7 @@ int cuda_check(const struct cuda_api *api, CUresult result, const char *what, st
 static int resolve(struct cuda_api *api, struct err *e)
 {
     PFN_cuGetProcAddress_v12000 get;
-    void *address = dlsym(api->library, "cuGetProcAddress_v2");
+    void *address = dlsym(api->handle, "cuGetProcAddress_v2");
     if (!address) {
         return err_set(e, -ENODEV,
                        "the CUDA driver is too old: " LIBRARY
@@ -107,8 +107,8 @@ static int start(struct cuda_api *api, struct err *e)
 
 int cuda_load(struct cuda_api *api, struct err *e)
 {
-    *api = (struct cuda_api){.library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL)};
-    if (!api->library) {
+    *api = (struct cuda_api){.handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL)};
+    if (!api->handle) {
         return err_set(e, -ENODEV, "no CUDA driver on this machine: %s", dlerror());
     }
     int rc = resolve(api, e);
@@ -121,8 +121,8 @@ int cuda_load(struct cuda_api *api, struct err *e)
 
 void cuda_unload(struct cuda_api *api)
 {
-    if (api->library) {
-        dlclose(api->library);
-        api->library = NULL;
+    if (api->handle) {
+        dlclose(api->handle);
+        api->handle = NULL;
     }
 }

@@ -45,7 +45,7 @@ struct cuda_api {
     PFN_cuLaunchKernel_v4000 launch;
     PFN_cuPointerSetAttribute_v6000 pointer_set;
     PFN_cuMemGetHandleForAddressRange_v11070 range_handle; /* NULL: a driver without */
-    void *library;
+    void *handle;
     int n_devices; /* > 0 */
 };
 
