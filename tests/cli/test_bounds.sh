@@ -2,22 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Output and exit status of 'dualpath bounds' against tests/cli/bounds/*.golden.
 # Usage: test_bounds.sh DUALPATH DIRECTORY; with UPDATE=1 it rewrites the golden files.
-dualpath=$(realpath "$1")
-cd "$2" || exit 1
-failed=0
-
-# check NAME ARGUMENTS...: stdout, stderr and status of one call
-check() {
-    name=$1
-    shift
-    got=$("$dualpath" bounds "$@" 2>&1; echo "exit $?")
-    if [ -n "$UPDATE" ]; then
-        printf '%s\n' "$got" >"$name.golden"
-    elif ! printf '%s\n' "$got" | diff -u "$name.golden" -; then
-        echo "FAILED: $name"
-        failed=1
-    fi
-}
+dualpath=$(realpath "$1") command=bounds
+golden=$(realpath "$2")
+. "$(dirname "$0")/golden.sh"
+cd "$golden" || exit 1
 
 check defaults
 check defaults_json --format json

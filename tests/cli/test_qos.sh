@@ -2,23 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Output and exit status of 'dualpath qos' against tests/cli/qos/*.golden.
 # Usage: test_qos.sh DUALPATH DIRECTORY; with UPDATE=1 it rewrites the golden files.
-dualpath=$(realpath "$1")
-cd "$2" || exit 1
+dualpath=$(realpath "$1") command=qos
+golden=$(realpath "$2")
+. "$(dirname "$0")/golden.sh"
+cd "$golden" || exit 1
 tables='--high-limit 240 --high 0:192,1:192,2:0,3:192 --low 0:192,1:192,2:64,3:192'
-failed=0
-
-# check NAME ARGUMENTS...: stdout, stderr and status of one call
-check() {
-    name=$1
-    shift
-    got=$("$dualpath" qos "$@" 2>&1; echo "exit $?")
-    if [ -n "$UPDATE" ]; then
-        printf '%s\n' "$got" >"$name.golden"
-    elif ! printf '%s\n' "$got" | diff -u "$name.golden" -; then
-        echo "FAILED: $name"
-        failed=1
-    fi
-}
 
 check one_lane $tables --active 0,2
 check two_lanes $tables --active 0,1,2

@@ -2,23 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Output and exit status of 'dualpath trace inspect' and 'validate' against tests/cli/trace/*.golden.
 # Usage: test_trace.sh DUALPATH GOLDEN_DIRECTORY TRACES_DIRECTORY; with UPDATE=1 it rewrites the golden files.
-dualpath=$(realpath "$1")
+dualpath=$(realpath "$1") command=trace
+. "$(dirname "$0")/golden.sh"
 golden=$(realpath "$2")
 cd "$3" || exit 1
-failed=0
-
-# check NAME ARGUMENTS...: stdout, stderr and status of one call
-check() {
-    name=$1
-    shift
-    got=$("$dualpath" trace "$@" 2>&1; echo "exit $?")
-    if [ -n "$UPDATE" ]; then
-        printf '%s\n' "$got" >"$golden/$name.golden"
-    elif ! printf '%s\n' "$got" | diff -u "$golden/$name.golden" -; then
-        echo "FAILED: $name"
-        failed=1
-    fi
-}
 
 check inspect_text inspect --lru 100,400 mooncake/arxiv_mooncake_trace.first20.jsonl
 check inspect_json inspect --lru 100,400 --format json mooncake/arxiv_mooncake_trace.first20.jsonl
