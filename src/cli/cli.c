@@ -14,6 +14,14 @@ int cli_bad_input(const struct err *err)
     return err->code == -ENOMEM ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
 }
 
+int cli_run_failed(const struct err *err)
+{
+    cli_bad_input(err);
+    return err->code == -ECANCELED ? EXIT_INTERRUPTED
+           : err->code == -EINVAL  ? EXIT_BAD_INPUT
+                                   : EXIT_RUN_FAILED;
+}
+
 int cli_usage(const char *command, const char *fmt, ...)
 {
     va_list ap;

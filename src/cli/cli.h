@@ -28,6 +28,10 @@ struct command {
  * EXIT_RUN_FAILED where memory ran out, which is not the input's fault. */
 int cli_bad_input(const struct err *err);
 
+/* Prints the same, of a run: returns EXIT_INTERRUPTED of one that was cancelled, EXIT_BAD_INPUT of
+ * one that its input does not allow (-EINVAL), else EXIT_RUN_FAILED. */
+int cli_run_failed(const struct err *err);
+
 /* Prints "dualpath COMMAND: message" and how to get help to stderr; returns EXIT_BAD_INPUT. */
 int cli_usage(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

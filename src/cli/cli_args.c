@@ -9,6 +9,23 @@
 
 #include "cli/cli.h"
 
+int cli_options(int argc, char **argv, const char *letters, const struct option *options,
+                int (*take)(void *self, int option, struct err *err), void *self)
+{
+    struct err err = ERR_INIT;
+    int option;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1) {
+        if (option == '?') {
+            return cli_usage(argv[0], "unknown option or missing value: '%s'", argv[optind - 1]);
+        }
+        if (take(self, option, &err)) {
+            return cli_bad_input(&err);
+        }
+    }
+    return EXIT_OK;
+}
+
 int cli_positive(const char *option, enum unit_kind kind, const char *text, double *ret_value,
                  struct err *err)
 {

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Option values that several commands take, and JSON results. */
+/* Options, values of them that several commands take, and JSON results. */
 #ifndef DUALPATH_CLI_CLI_ARGS_H
 #define DUALPATH_CLI_CLI_ARGS_H
 
+#include <getopt.h>
 #include <jansson.h>
 
 #include "base/err.h"
 #include "base/units.h"
 
 enum cli_format { CLI_TEXT, CLI_JSON };
+
+/* Hands all options of argv to take(), which returns 0 or negative errno with err; optind is then
+ * at the first argument that is none. letters are getopt's short options. Returns EXIT_OK, or the
+ * exit status after having said what is wrong. */
+int cli_options(int argc, char **argv, const char *letters, const struct option *options,
+                int (*take)(void *self, int option, struct err *err), void *self);
 
 /* Parses the value of an option ("--cnic") as a quantity above 0. Returns 0, or -EINVAL with err.
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* dualpath calibrate: fits the constants of a profile to published or measured figures. */
+#include <errno.h>
 #include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
@@ -35,6 +36,26 @@ struct calibrate_args {
     bool help;
 };
 
+static int take_option(void *self, int option, struct err *err)
+{
+    struct calibrate_args *a = self;
+    switch (option) {
+    case 't':
+        a->targets = optarg;
+        return 0;
+    case 's':
+        return cli_parse_count("--steps", optarg, 1000, &a->steps, err);
+    case 'j':
+        return cli_parse_count("--jobs", optarg, 1000, &a->jobs, err);
+    case 'o':
+        a->output = optarg;
+        return 0;
+    default:
+        a->help = true;
+        return 0;
+    }
+}
+
 static int parse(struct calibrate_args *a, int argc, char **argv)
 {
     static const struct option options[] = {
@@ -44,33 +65,9 @@ static int parse(struct calibrate_args *a, int argc, char **argv)
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
-    struct err err = ERR_INIT;
-    int option;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, "o:", options, NULL)) != -1) {
-        int rc = 0;
-        switch (option) {
-        case 't':
-            a->targets = optarg;
-            break;
-        case 's':
-            rc = cli_parse_count("--steps", optarg, 1000, &a->steps, &err);
-            break;
-        case 'j':
-            rc = cli_parse_count("--jobs", optarg, 1000, &a->jobs, &err);
-            break;
-        case 'o':
-            a->output = optarg;
-            break;
-        case 'h':
-            a->help = true;
-            break;
-        default:
-            return cli_usage(argv[0], "unknown option or missing value: '%s'", argv[optind - 1]);
-        }
-        if (rc) {
-            return cli_bad_input(&err);
-        }
+    int status = cli_options(argc, argv, "o:", options, take_option, a);
+    if (status != EXIT_OK) {
+        return status;
     }
     if (!a->help && optind != argc - 1) {
         return cli_usage(argv[0], "expected one profile");
@@ -115,22 +112,20 @@ static void print_fit(const char *name, const struct calibrate_fit *fit)
     }
 }
 
-static int write_profile(const char *path, const json_t *profile, struct err *err)
+static int write_profile(struct output *o, const json_t *profile, struct err *err)
 {
-    struct output o;
-    int rc = output_open(&o, path, err);
-    if (rc == 0 && o.file) {
-        if (json_dumpf(profile, o.file, JSON_INDENT(2) | JSON_REAL_PRECISION(6))) {
-            rc = err_set(err, -1, "%s: cannot be written", path);
-        }
-        fprintf(o.file, "\n");
-        rc = rc ? rc : output_commit(&o, err);
+    if (!o->file) {
+        return 0;
     }
-    output_discard(&o);
-    return rc;
+    if (json_dumpf(profile, o->file, JSON_INDENT(2) | JSON_REAL_PRECISION(6))) {
+        return err_set(err, -EIO, "%s: cannot be written", o->path);
+    }
+    fprintf(o->file, "\n");
+    return output_commit(o, err);
 }
 
-static int fit_profile(const struct calibrate_args *a, const char *path, struct json_file *file)
+static int fit_profile(const struct calibrate_args *a, const char *path, struct json_file *file,
+                       struct output *o)
 {
     struct err err = ERR_INIT;
     char targets_path[1024];
@@ -157,7 +152,7 @@ static int fit_profile(const struct calibrate_args *a, const char *path, struct 
     if (rc == 0) {
         print_fit(a->profile, &fit);
         rc = calibrate_fit_write(file->root, &fit) ? err_nomem(&err) : 0;
-        rc = rc ? rc : write_profile(a->output, file->root, &err);
+        rc = rc ? rc : write_profile(o, file->root, &err);
     }
     targets_done(&targets);
     if (rc) {
@@ -185,8 +180,14 @@ int cmd_calibrate(int argc, char **argv)
         json_file_read(path, &file, &err)) {
         return cli_bad_input(&err);
     }
-    cli_catch_interrupts();
-    status = fit_profile(&a, path, &file);
+    struct output o;
+    if (output_open(&o, a.output, &err)) {
+        status = cli_bad_input(&err);
+    } else {
+        cli_catch_interrupts();
+        status = fit_profile(&a, path, &file, &o);
+        output_discard(&o);
+    }
     json_file_done(&file);
     return status;
 }

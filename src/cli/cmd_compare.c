@@ -48,8 +48,9 @@ static const struct option options[] = {
     {NULL, 0, NULL, 0},
 };
 
-static int parse_option(int option, struct args *a, struct err *err)
+static int take_option(void *self, int option, struct err *err)
 {
+    struct args *a = self;
     switch (option) {
     case OPT_TOLERANCE:
         return cli_positive("--tolerance", UNIT_NONE, optarg, &a->tolerance, err);
@@ -70,16 +71,9 @@ static int parse_option(int option, struct args *a, struct err *err)
 /* Returns EXIT_OK, or the exit status after having said what is wrong. */
 static int parse(struct args *a, int argc, char **argv)
 {
-    struct err err = ERR_INIT;
-    int option;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (option == '?') {
-            return cli_usage("compare", "unknown option or missing value: '%s'", argv[optind - 1]);
-        }
-        if (parse_option(option, a, &err)) {
-            return cli_bad_input(&err);
-        }
+    int status = cli_options(argc, argv, "", options, take_option, a);
+    if (status != EXIT_OK) {
+        return status;
     }
     int expected = a->decisions ? 4 : 2;
     if (!a->help && argc - optind != expected) {

@@ -64,8 +64,9 @@ static void show_search(void *arg, const struct target *t)
 
 enum { OPT_ONLY = 256, OPT_FAST, OPT_CHECK, OPT_JOBS, OPT_FORMAT, OPT_TARGETS, OPT_HELP };
 
-static int parse_option(struct paper_args *a, int option, struct err *err)
+static int take_option(void *self, int option, struct err *err)
 {
+    struct paper_args *a = self;
     switch (option) {
     case OPT_ONLY:
         a->options.only = optarg;
@@ -105,16 +106,9 @@ static int parse(struct paper_args *a, int argc, char **argv)
         {"help", no_argument, NULL, OPT_HELP},
         {NULL, 0, NULL, 0},
     };
-    struct err err = ERR_INIT;
-    int option;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, "o:", options, NULL)) != -1) {
-        if (option == '?') {
-            return cli_usage(argv[0], "unknown option or missing value: '%s'", argv[optind - 1]);
-        }
-        if (parse_option(a, option, &err)) {
-            return cli_bad_input(&err);
-        }
+    int status = cli_options(argc, argv, "o:", options, take_option, a);
+    if (status != EXIT_OK) {
+        return status;
     }
     if (optind != argc) {
         return cli_usage(argv[0], "unexpected '%s'", argv[optind]);
@@ -131,20 +125,13 @@ static int parse(struct paper_args *a, int argc, char **argv)
 }
 
 static int write_report(const struct paper_args *a, const struct paper_report *report,
-                        struct err *err)
+                        struct output *o, struct err *err)
 {
-    struct output o;
-    int rc = output_open(&o, a->output, err);
-    if (rc) {
-        return rc;
-    }
-    FILE *out = o.file ? o.file : stdout;
-    rc = a->format[0] == 'j'   ? paper_write_json(report, out)
-         : a->format[0] == 'c' ? paper_write_csv(report, out)
-                               : paper_write_text(report, out);
-    rc = rc ? err_set(err, rc, "cannot write the report") : output_commit(&o, err);
-    output_discard(&o);
-    return rc;
+    FILE *out = output_stream(o);
+    int rc = a->format[0] == 'j'   ? paper_write_json(report, out)
+             : a->format[0] == 'c' ? paper_write_csv(report, out)
+                                   : paper_write_text(report, out);
+    return output_end(o, rc, err);
 }
 
 static bool all_hold(const struct paper_report *report, bool fast)
@@ -159,16 +146,8 @@ static bool all_hold(const struct paper_report *report, bool fast)
     return hold;
 }
 
-static int run(const struct paper_args *a)
+static int run_published(const struct paper_args *a, struct output *o)
 {
-    struct paper_beyond_args beyond = {.rows = a->targets,
-                                       .output = a->output,
-                                       .format = a->format,
-                                       .check = a->check,
-                                       .runs = a->options.runs};
-    if (paper_beyond_meant(a->options.only, &beyond.table)) {
-        return paper_beyond(&beyond);
-    }
     struct err err = ERR_INIT;
     struct targets targets;
     struct paper_report report;
@@ -180,12 +159,9 @@ static int run(const struct paper_args *a)
     }
     int status = EXIT_OK;
     if (paper_run(&targets, &a->options, &report, &err)) {
-        status = err.code == -ECANCELED ? EXIT_INTERRUPTED
-                 : err.code == -EINVAL  ? EXIT_BAD_INPUT
-                                        : EXIT_RUN_FAILED;
-        cli_bad_input(&err);
+        status = cli_run_failed(&err);
     } else {
-        if (write_report(a, &report, &err)) {
+        if (write_report(a, &report, o, &err)) {
             cli_bad_input(&err);
             status = EXIT_RUN_FAILED;
         } else if (a->check && !all_hold(&report, a->options.fast)) {
@@ -194,6 +170,22 @@ static int run(const struct paper_args *a)
         paper_done(&report);
     }
     targets_done(&targets);
+    return status;
+}
+
+/* The output is opened first: nobody should wait for minutes to learn that it cannot be. */
+static int run(const struct paper_args *a)
+{
+    struct paper_beyond_args beyond = {
+        .rows = a->targets, .format = a->format, .check = a->check, .runs = a->options.runs};
+    struct err err = ERR_INIT;
+    struct output o;
+    if (output_open(&o, a->output, &err)) {
+        return cli_bad_input(&err);
+    }
+    int status = paper_beyond_meant(a->options.only, &beyond.table) ? paper_beyond(&beyond, &o)
+                                                                    : run_published(a, &o);
+    output_discard(&o);
     return status;
 }
 

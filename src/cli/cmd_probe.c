@@ -80,8 +80,9 @@ static int set_transport(const char *text, enum probe_what *ret, struct err *err
     return err_set(err, -EINVAL, "found '%.60s', expected mem, tcp or verbs", text);
 }
 
-static int parse_option(int option, struct args *a, struct err *err)
+static int take_option(void *self, int option, struct err *err)
 {
+    struct args *a = self;
     switch (option) {
     case OPT_STORAGE:
         a->storage_dir = optarg;
@@ -107,22 +108,16 @@ static int parse_option(int option, struct args *a, struct err *err)
 /* Returns EXIT_OK, or the exit status after having said what is wrong. */
 static int parse(struct args *a, int argc, char **argv)
 {
-    struct err err = ERR_INIT;
-    int option;
     a->sets = calloc((size_t)argc, sizeof(*a->sets));
     if (!a->sets) {
+        struct err err = ERR_INIT;
         err_nomem(&err);
         cli_bad_input(&err);
         return EXIT_RUN_FAILED;
     }
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, "o:", options, NULL)) != -1) {
-        if (option == '?') {
-            return cli_usage("probe", "unknown option or missing value: '%s'", argv[optind - 1]);
-        }
-        if (parse_option(option, a, &err)) {
-            return cli_bad_input(&err);
-        }
+    int status = cli_options(argc, argv, "o:", options, take_option, a);
+    if (status != EXIT_OK) {
+        return status;
     }
     if (argc - optind > 1) {
         return cli_usage("probe", "more than one scenario given");

@@ -103,6 +103,16 @@ int output_commit(struct output *o, struct err *err)
     return err_set(err, rc, "cannot write: %s", strerror(-rc));
 }
 
+FILE *output_stream(const struct output *o)
+{
+    return o->file ? o->file : stdout;
+}
+
+int output_end(struct output *o, int rc, struct err *err)
+{
+    return rc ? err_set(err, rc, "cannot write the report") : output_commit(o, err);
+}
+
 void output_discard(struct output *o)
 {
     if (o->file) {

@@ -22,9 +22,16 @@ int output_open(struct output *o, const char *path, struct err *err);
 /* Whether both are open for the same regular file. */
 bool output_is_same(const struct output *a, const struct output *b);
 
+/* Where a result goes: the file, or stdout where no path was given. */
+FILE *output_stream(const struct output *o);
+
 /* Closes and puts the file in place. Returns 0, or negative errno with err; the file is then gone.
  */
 int output_commit(struct output *o, struct err *err);
+
+/* Commits when rc, what came of writing to output_stream(), is 0. Returns 0, or negative errno with
+ * err. */
+int output_end(struct output *o, int rc, struct err *err);
 
 /* Removes what was written; harmless after a commit. */
 void output_discard(struct output *o);

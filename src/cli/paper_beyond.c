@@ -22,20 +22,13 @@ bool paper_beyond_meant(const char *only, const char **ret_table)
 }
 
 static int write_rows(const struct paper_beyond_args *a, const struct beyond_rows *b,
-                      struct err *err)
+                      struct output *o, struct err *err)
 {
-    struct output o;
-    int rc = output_open(&o, a->output, err);
-    if (rc) {
-        return rc;
-    }
-    FILE *out = o.file ? o.file : stdout;
-    rc = a->format[0] == 'j'   ? beyond_write_json(b, out)
-         : a->format[0] == 'c' ? beyond_write_csv(b, out)
-                               : beyond_write_text(b, out);
-    rc = rc ? err_set(err, rc, "cannot write the report") : output_commit(&o, err);
-    output_discard(&o);
-    return rc;
+    FILE *out = output_stream(o);
+    int rc = a->format[0] == 'j'   ? beyond_write_json(b, out)
+             : a->format[0] == 'c' ? beyond_write_csv(b, out)
+                                   : beyond_write_text(b, out);
+    return output_end(o, rc, err);
 }
 
 static bool all_ran(const struct beyond_rows *b)
@@ -47,23 +40,20 @@ static bool all_ran(const struct beyond_rows *b)
     return ran;
 }
 
-static int run_and_write(const struct paper_beyond_args *a, struct beyond_rows *b)
+static int run_and_write(const struct paper_beyond_args *a, struct beyond_rows *b, struct output *o)
 {
     struct err err = ERR_INIT;
     if (beyond_run(b, &a->runs, &err)) {
-        cli_bad_input(&err);
-        return err.code == -ECANCELED ? EXIT_INTERRUPTED
-               : err.code == -EINVAL  ? EXIT_BAD_INPUT
-                                      : EXIT_RUN_FAILED;
+        return cli_run_failed(&err);
     }
-    if (write_rows(a, b, &err)) {
+    if (write_rows(a, b, o, &err)) {
         cli_bad_input(&err);
         return EXIT_RUN_FAILED;
     }
     return a->check && !all_ran(b) ? EXIT_RUN_FAILED : EXIT_OK;
 }
 
-int paper_beyond(const struct paper_beyond_args *a)
+int paper_beyond(const struct paper_beyond_args *a, struct output *o)
 {
     struct err err = ERR_INIT;
     struct beyond_rows b;
@@ -73,7 +63,7 @@ int paper_beyond(const struct paper_beyond_args *a)
     if (beyond_read(a->rows ? a->rows : path, a->table, &b, &err)) {
         return cli_bad_input(&err);
     }
-    int status = run_and_write(a, &b);
+    int status = run_and_write(a, &b, o);
     beyond_done(&b);
     return status;
 }

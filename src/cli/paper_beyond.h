@@ -5,19 +5,20 @@
 
 #include <stdbool.h>
 
+#include "cli/output.h"
 #include "plan/runs.h"
 
 struct paper_beyond_args {
-    const char *table;                  /* NULL: all */
-    const char *rows, *output, *format; /* rows NULL: the shipped ones */
-    bool check;                         /* a row that failed is a failure */
+    const char *table;         /* NULL: all */
+    const char *rows, *format; /* rows NULL: the shipped ones */
+    bool check;                /* a row that failed is a failure */
     struct runs_options runs;
 };
 
 /* Whether the value of --only is meant: "beyond" or "beyond:TABLE"; then also *ret_table. */
 bool paper_beyond_meant(const char *only, const char **ret_table);
 
-/* Returns an exit status. */
-int paper_beyond(const struct paper_beyond_args *a);
+/* Writes to an open output. Returns an exit status. */
+int paper_beyond(const struct paper_beyond_args *a, struct output *o);
 
 #endif

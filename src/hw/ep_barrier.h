@@ -8,8 +8,8 @@
  * has not arrived while others wait gets called() once per phase, if it has one: idle members come
  * when they are called.
  *
- * Two implementations: local, for groups whose engines all live in this process, and ep_barrier_net.h
- * for groups that span processes.
+ * Two implementations: local, for groups whose engines all live in this process, and
+ * ep_barrier_net.h for groups that span processes.
  */
 #ifndef DUALPATH_HW_EP_BARRIER_H
 #define DUALPATH_HW_EP_BARRIER_H

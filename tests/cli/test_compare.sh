@@ -1,24 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Output and exit status of 'dualpath compare' against tests/cli/compare/*.golden, and what 'dualpath
-# probe' says of wrong usage.
+# Output and exit status of 'dualpath compare' against tests/cli/compare/*.golden, and what the
+# other commands that measure say of wrong usage.
 # Usage: test_compare.sh DUALPATH DIRECTORY; with UPDATE=1 it rewrites the golden files.
-dualpath=$(realpath "$1")
-cd "$2" || exit 1
-failed=0
-
-# check NAME ARGUMENTS...: stdout, stderr and status of one call
-check() {
-    name=$1
-    shift
-    got=$("$dualpath" "$@" 2>&1; echo "exit $?")
-    if [ -n "$UPDATE" ]; then
-        printf '%s\n' "$got" >"$name.golden"
-    elif ! printf '%s\n' "$got" | diff -u "$name.golden" -; then
-        echo "FAILED: $name"
-        failed=1
-    fi
-}
+dualpath=$(realpath "$1") command=
+golden=$(realpath "$2")
+. "$(dirname "$0")/golden.sh"
+cd "$golden" || exit 1
 
 check text compare real.json sim.json
 check all compare --all real.json sim.json --tolerance 0.3
@@ -38,6 +26,8 @@ if [ -e probe_profile.json ] || [ -e probe_profile.json.partial ]; then
     echo "FAILED: probe_output_discarded left a file"
     failed=1
 fi
+check paper_output paper -o /nonexistent/directory/report
+check calibrate_output calibrate ds660b-paper -o /nonexistent/directory/profile.json
 check probe_seconds probe --seconds soon
 check machine_absent run loopback --machine absent.json
 check machine_no_profile run loopback --machine real.json
