@@ -11,6 +11,7 @@
 #define BOOL(name, member)         .path = name, .type = KEY_BOOL, AT(member)
 #define STRING(name, member)       .path = name, .type = KEY_STRING, AT(member)
 #define ENUM(name, member, list)   .path = name, .type = KEY_ENUM, .words = list, AT(member)
+#define WORD(name, member, list)   .path = name, .type = KEY_WORD, .words = list, AT(member)
 
 #define ABOVE_0(most)     .min = 0, .above_min = true, .max = most
 #define FROM(least, most) .min = least, .max = most
@@ -284,11 +285,7 @@ const struct scenario_key scenario_keys[] = {
     {STRING("cluster.storage.source", cluster.storage.source), STORAGE,
      .doc = "where its numbers come from"},
 
-    {.path = "system.preset",
-     .type = KEY_WORD,
-     .words = preset_words,
-     AT(system.preset),
-     .fallback = "dualpath",
+    {WORD("system.preset", system.preset, preset_words), .fallback = "dualpath",
      .source = "the system itself",
      .doc = "sets the five switches below; sgl-mc also system.tp_gpus and "
             "cluster.dram_cache_bytes"},
@@ -460,12 +457,7 @@ const struct scenario_key scenario_keys[] = {
                "unpublished",
      .doc = "window in which the largest over the mean load of nodes and engines is taken"},
 
-    {.path = "hw.transport",
-     .type = KEY_WORD,
-     .words = transport_words,
-     AT(hw.transport),
-     MACHINE,
-     .fallback = "tcp",
+    {WORD("hw.transport", hw.transport, transport_words), MACHINE, .fallback = "tcp",
      .source = "works everywhere",
      .doc = "how KV moves between nodes; mem: memory copies, all nodes on one machine"},
     {STRING("hw.rdma_device", hw.rdma_device), MACHINE, .fallback = "", .source = "convention",
@@ -475,20 +467,9 @@ const struct scenario_key scenario_keys[] = {
      .doc = "InfiniBand service level of KV traffic, for verbs"},
     {U32("hw.traffic_class", hw.traffic_class, UNIT_NONE), MACHINE, .fallback = "0", FROM(0, 255),
      .source = "best effort", .doc = "IP traffic class (DSCP << 2) of KV traffic, for verbs"},
-    {.path = "hw.compute",
-     .type = KEY_WORD,
-     .words = compute_words,
-     AT(hw.compute),
-     MACHINE,
-     .fallback = "cpu",
-     .source = "works everywhere",
-     .doc = "what computes attention"},
-    {.path = "hw.storage",
-     .type = KEY_WORD,
-     .words = storage_words,
-     AT(hw.storage),
-     MACHINE,
-     .fallback = "uring",
+    {WORD("hw.compute", hw.compute, compute_words), MACHINE, .fallback = "cpu",
+     .source = "works everywhere", .doc = "what computes attention"},
+    {WORD("hw.storage", hw.storage, storage_words), MACHINE, .fallback = "uring",
      .source = "works on every file system",
      .doc = "how blocks get to files; usrbio: past the kernel, on 3FS"},
     {STRING("hw.storage_dir", hw.storage_dir), MACHINE, .fallback = "", .source = "convention",
