@@ -10,8 +10,7 @@
 #include <check.h>
 
 #include "check_suite.h"
-#include "input/scenario.h"
-#include "plan/simulate.h"
+#include "golden/scenario_run.h"
 
 struct row {
     const char *scenario;
@@ -27,24 +26,13 @@ static const struct row rows[] = {
 
 START_TEST(holds_after_every_solve)
 {
-    const struct row *row = &rows[_i];
-    size_t n_sets = 0;
-    while (row->sets[n_sets]) {
-        n_sets++;
-    }
     struct scenario sc;
-    struct scenario_notes notes;
-    struct simulation_options options = {0};
     struct simulation *s;
     struct result r;
-    struct err err = {0};
-    ck_assert_msg(!scenario_read(row->scenario, row->sets, n_sets, &sc, &notes, &err), "%s",
-                  err.text);
-    ck_assert_msg(!simulation_new(&sc, &options, &s, &err), "%s", err.text);
-    ck_assert_msg(!simulation_run(s, &r, &err), "%s", err.text);
+    must_read_scenario(rows[_i].scenario, rows[_i].sets, &sc);
+    must_run(&sc, &s, &r);
     ck_assert_uint_gt(r.requests, 0);
     simulation_free(s);
-    scenario_notes_done(&notes);
 }
 END_TEST
 

@@ -11,8 +11,7 @@
 #include <stdlib.h>
 
 #include "check_suite.h"
-#include "input/scenario.h"
-#include "plan/simulate.h"
+#include "golden/scenario_run.h"
 
 struct figures {
     double jct_s, ttft_mean_s, ttft_p99_s;
@@ -21,22 +20,15 @@ struct figures {
 static struct figures run(const char *fidelity, unsigned seed, unsigned agents)
 {
     char texts[3][64];
-    const char *sets[3] = {texts[0], texts[1], texts[2]};
     snprintf(texts[0], sizeof(texts[0]), "system.fidelity=%s", fidelity);
     snprintf(texts[1], sizeof(texts[1]), "seed=%u", seed);
     snprintf(texts[2], sizeof(texts[2]), "workload.agents=%u", agents);
     struct scenario sc;
-    struct scenario_notes notes;
-    struct simulation_options options = {0};
     struct simulation *s;
     struct result r;
-    struct err err = {0};
-    ck_assert_msg(!scenario_read("scenarios/ds660b-2p4d.json", sets, 3, &sc, &notes, &err), "%s",
-                  err.text);
-    ck_assert_msg(!simulation_new(&sc, &options, &s, &err), "%s", err.text);
-    ck_assert_msg(!simulation_run(s, &r, &err), "%s", err.text);
+    must_read_scenario("scenarios/ds660b-2p4d.json", SETS(texts[0], texts[1], texts[2]), &sc);
+    must_run(&sc, &s, &r);
     simulation_free(s);
-    scenario_notes_done(&notes);
     return (struct figures){r.jct_s, r.ttft_s.mean, r.ttft_s.p99};
 }
 

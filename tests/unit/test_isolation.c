@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "check_suite.h"
+#include "golden/scenario_run.h"
 #include "input/cards.h"
 #include "model/collectives.h"
 #include "plan/simulation.h"
@@ -82,15 +83,13 @@ static struct result run(const char *qos)
     const char *sets[] = {qos};
     struct scenario sc;
     struct scenario_notes notes;
-    struct simulation_options options = {0};
     struct simulation *s;
-    struct result r = {0};
+    struct result r;
     struct err err = {0};
     ck_assert_msg(!scenario_parse("isolation.json", scenario_text, strlen(scenario_text), sets, 1,
                                   &sc, &notes, &err),
                   "%s", err.text);
-    ck_assert_msg(!simulation_new(&sc, &options, &s, &err), "%s", err.text);
-    ck_assert_msg(!simulation_run(s, &r, &err), "%s", err.text);
+    must_run(&sc, &s, &r);
     simulation_free(s);
     scenario_notes_done(&notes);
     return r;
