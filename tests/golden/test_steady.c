@@ -53,6 +53,8 @@ static void check_little(const char *name, const char *const *sets)
     json_t *o = run_and_recount(name, sets, &own);
     double l = number(o, "steady.requests_in_system");
     double lambda = number(o, "steady.arrivals_per_s"), w = number(o, "steady.latency_s");
+    printf("%s: L %.4f, lambda W %.4f: %+.2f %%\n", name, l, lambda * w,
+           100 * (lambda * w / l - 1));
     ck_assert_double_gt(l, 0.5);
     ck_assert_double_eq_tol(l, lambda * w, 0.01 * l);
     ck_assert_double_eq_tol(l, own.in_system, 1e-6 * l);
@@ -84,6 +86,9 @@ static void check_stability(const char *name, const char *const *sets, bool unst
     FILE *out = open_memstream(&text, &size);
     result_write_text(&r, out);
     fclose(out);
+    printf("%s %s: backlog %+.3f/s, %s\n", name, sets ? sets[0] : "",
+           number(o, "stability.backlog_slope_per_s"),
+           number(o, "stability.unstable") != 0 ? "unstable" : "stable");
     ck_assert_msg(number(o, "stability.unstable") == unstable, "%s %s: slope %g/s", name,
                   sets ? sets[0] : "", number(o, "stability.backlog_slope_per_s"));
     ck_assert_int_eq(strstr(text, "UNSTABLE: the backlog grew by") != NULL, unstable);

@@ -2,6 +2,7 @@
 /* The storage NIC against queueing theory, and processor sharing worked out by hand. */
 #include <check.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/rng.h"
@@ -154,6 +155,7 @@ static void check_mean(uint32_t in_service, double (*size)(struct rng *), double
     struct estimate e = batch_means(a.jobs, until_start);
     double mean = e.mean / MEAN_BYTES, error = e.error / MEAN_BYTES;
     /* Batches are nearly independent: 4 standard errors leave 1 false alarm in 4,000 (t, 38). */
+    printf("load %g: mean %.4f, expected %.4f, standard error %.4f\n", rho, mean, expected, error);
     ck_assert_msg(fabs(mean - expected) <= 4 * error,
                   "load %g: mean %g, expected %g, standard error %g", rho, mean, expected, error);
     ck_assert_double_lt(error, 0.1 * expected); /* else the bounds say nothing */
