@@ -9,6 +9,7 @@
 #define DOUBLE(member)      FIELD(FLAT_DOUBLE, member)
 #define BOOL(member)        FIELD(FLAT_BOOL, member)
 #define TEXT(member)        FIELD(FLAT_TEXT, member)
+#define LAYOUT(member)      U32(member.n_layers), U32(member.block_tok), U64(member.layer_tok_bytes)
 
 _Static_assert(sizeof(enum cluster_path) == sizeof(uint32_t), "enums travel as 32-bit integers");
 
@@ -20,15 +21,9 @@ static const struct flat_field fields[] = {
     U32(cluster.decode_ep_gpus),
     U32(cluster.prefill_group_nodes),
     U32(cluster.decode_group_nodes),
-    U32(cluster.kv.n_layers),
-    U32(cluster.kv.block_tok),
-    U64(cluster.kv.layer_tok_bytes),
-    U32(cluster.wire.n_layers),
-    U32(cluster.wire.block_tok),
-    U64(cluster.wire.layer_tok_bytes),
-    U32(cluster.stored.n_layers),
-    U32(cluster.stored.block_tok),
-    U64(cluster.stored.layer_tok_bytes),
+    LAYOUT(cluster.kv),
+    LAYOUT(cluster.wire),
+    LAYOUT(cluster.stored),
     U32(cluster.restore),
     U32(cluster.stage_layers),
     BOOL(cluster.layerwise),
