@@ -47,9 +47,9 @@ static const struct wire_field push_fields[] = {
 static const struct wire_field pushed_fields[] = {FIELD(pushed.request), FIELD(pushed.stream),
                                                   FIELD(pushed.layers)};
 static const struct wire_field ep_fields[] = {FIELD(ep.group), FIELD(ep.node)};
-static const struct wire_field event_fields[] = {FIELD(event.request), FIELD(event.tok),
+static const struct wire_field event_fields[] = {FIELD(event.request),      FIELD(event.tok),
                                                  FIELD(event.scheduled_ns), FIELD(event.alloc_ns),
-                                                 FIELD(event.read_ns)};
+                                                 FIELD(event.read_ns),      FIELD(event.queue_ns)};
 static const struct wire_field fault_fields[] = {FIELD(fault.request), FIELD(fault.status),
                                                  FIELD(fault.peer), ARRAY(fault.what)};
 static const struct wire_field dead_fields[] = {FIELD(dead.node)};

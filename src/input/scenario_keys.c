@@ -159,6 +159,9 @@ const struct scenario_key scenario_keys[] = {
      USUAL(0, 2), .doc = "fixed cost of a prefill forward"},
     {NUMBER("timing.forward_floor_s", timing.forward_floor_s, UNIT_S), TIMING, FROM(0, 1e6),
      USUAL(0, 2), .doc = "launching a prefill forward's kernels, overlapped with them"},
+    {NUMBER("timing.prefill_cached_tok_layer_s", timing.prefill_cached_tok_layer_s, UNIT_S), TIMING,
+     FROM(0, 1), USUAL(0, 1e-6),
+     .doc = "a prefill forward's time per layer and cached token, however few are new"},
     {NUMBER("timing.decode_fixed_s", timing.decode_fixed_s, UNIT_S), TIMING, FROM(0, 1e6),
      USUAL(0, 1), .doc = "fixed cost of a decode step"},
 

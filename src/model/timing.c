@@ -30,6 +30,7 @@ struct timing_config timing_config_defaults(void)
         .decode_fixed_s = 2e-3,
         /* Not seen in kernels; a profile fitted to a whole system brings them. */
         .forward_floor_s = 0,
+        .prefill_cached_tok_layer_s = 0,
         .decode_sequence_s = 0,
         /* What remains of 27B's step of 8-9 ms (EP8) and of V3.2's 32 ms (EP32) at no load, after
          * 2.1 and 14.4 ms of weights and the 2 ms above, over 29 and 58 MoE layers. */
@@ -112,6 +113,13 @@ double timing_attention_ns(const struct timing_model *tm, double cached_tok, dou
     double indexer_s = card_indexer_flops(&tm->card, cached_tok, new_tok) /
                        (gpu->fp8_flops * gpu->mfu_indexer_prefill);
     return to_ns((core_s + indexer_s) / tm->config.attention_efficiency);
+}
+
+double timing_cached_ns(const struct timing_model *tm, double cached_tok)
+{
+    return tm->config.free_compute
+               ? 0
+               : to_ns(tm->config.prefill_cached_tok_layer_s * tm->card.n_layers * cached_tok);
 }
 
 double timing_linear_ns(const struct timing_model *tm, double new_tok)

@@ -39,10 +39,12 @@ struct timing_config {
     double attention_efficiency; /* scales every prefill attention MFU; 1 = the profile's kernels */
     double linear_efficiency;    /* scales every prefill GEMM MFU; 1 = the profile's kernels */
     double decode_efficiency;    /* scales HBM efficiency and MFU of a decode step */
-    double forward_fixed_s;      /* per forward, beside its kernels: sampling, scheduling */
-    double forward_floor_s;      /* the host's launches, which go on while the GPU computes */
-    double decode_fixed_s;       /* per decode step: launch, sampling */
-    double decode_sequence_s;    /* per sequence of the fullest GPU and decode step: the host's work
+    double prefill_cached_tok_layer_s; /* per layer and cached token of a forward's requests,
+                                          however few are new */
+    double forward_fixed_s;            /* per forward, beside its kernels: sampling, scheduling */
+    double forward_floor_s;            /* the host's launches, which go on while the GPU computes */
+    double decode_fixed_s;             /* per decode step: launch, sampling */
+    double decode_sequence_s; /* per sequence of the fullest GPU and decode step: the host's work
                                     on it (sampling, detokenising, block tables, sending out) */
     double decode_collective_local_s;  /* per MoE layer and decode step: latency of dispatch +
                                           combine  in an EP group inside one NVLink domain... */
@@ -85,6 +87,10 @@ struct timing_model {
 
 /* Prefill attention of one request on one GPU, all layers: new_tok tokens on cached_tok. In ns. */
 double timing_attention_ns(const struct timing_model *tm, double cached_tok, double new_tok);
+
+/* What a forward does for the cached_tok tokens of a request however few are new, all layers; not
+ * attention, of which the quota is. */
+double timing_cached_ns(const struct timing_model *tm, double cached_tok);
 
 /* Data-parallel linear work of one GPU for new_tok tokens (projections, dense and shared FFNs), all
  * layers. */

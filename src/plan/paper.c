@@ -109,9 +109,10 @@ static double forward_ns(const struct scenario *sc, double n)
     double cached = (double)sc->workload.max_len_tok / 2 - APPEND_TOK, tok = n * APPEND_TOK;
     uint32_t gpus = sc->system.prefill_ep_gpus;
     return timing_forward_fixed_ns(&tm) +
-           timing_forward_ns(&tm, n * timing_attention_ns(&tm, cached, APPEND_TOK) +
-                                      timing_linear_ns(&tm, tok) +
-                                      timing_experts_ns(&tm, tok * gpus, gpus));
+           timing_forward_ns(
+               &tm,
+               n * (timing_attention_ns(&tm, cached, APPEND_TOK) + timing_cached_ns(&tm, cached)) +
+                   timing_linear_ns(&tm, tok) + timing_experts_ns(&tm, tok * gpus, gpus));
 }
 
 static int batch_efficiency(const struct target *t, double *ret, struct err *err)

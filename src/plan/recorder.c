@@ -41,7 +41,8 @@ static void turn_over(void *self, const struct client_turn *t)
                                    .sched_ns = t->scheduled_ns,
                                    .alloc_ns = t->alloc_ns,
                                    .read_ns = t->read_ns,
-                                   .prefill_ns = t->prefill_ns};
+                                   .prefill_ns = t->prefill_ns,
+                                   .queue_ns = t->queue_ns};
     metrics_turn_over(&r->metrics, &m);
     *end_ns = t->last_ns;
     uint32_t block = r->cluster->kv.block_tok;

@@ -110,6 +110,7 @@ static const struct flat_field fields[] = {
     DOUBLE(timing.config.linear_efficiency),
     DOUBLE(timing.config.decode_efficiency),
     DOUBLE(timing.config.forward_fixed_s),
+    DOUBLE(timing.config.prefill_cached_tok_layer_s),
     DOUBLE(timing.config.forward_floor_s),
     DOUBLE(timing.config.decode_fixed_s),
     DOUBLE(timing.config.decode_sequence_s),

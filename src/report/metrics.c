@@ -177,6 +177,7 @@ void metrics_turn_over(struct metrics *m, const struct metrics_turn *t)
     m->alloc_s += (double)t->alloc_ns * 1e-9;
     m->read_s += (double)t->read_ns * 1e-9;
     m->prefill_s += (double)t->prefill_ns * 1e-9;
+    m->queue_s += (double)t->queue_ns * 1e-9;
     m->latency_s += (double)(t->last_ns - t->arrival_ns) * 1e-9;
     m->context_tok_s += (double)t->prompt_tok * (double)(t->last_ns - t->since_ns) * 1e-9;
     uint64_t end_ns = t->last_ns - m->origin_ns;
@@ -358,6 +359,7 @@ void metrics_finish(struct metrics *m, uint64_t last_arrival_ns, struct result *
     ret->alloc_s = m->alloc_s / n;
     ret->read_s = m->read_s / n;
     ret->prefill_s = m->prefill_s / n;
+    ret->prefill_queue_s = m->queue_s / n;
     double jct_s = ret->jct_s > 0 ? ret->jct_s : 1;
     ret->prompt_tok_per_s = (double)m->prompt_tok / jct_s;
     ret->generated_tok_per_s = (double)m->gen_tok / jct_s;

@@ -22,6 +22,7 @@ struct metrics_turn {
     uint64_t since_ns; /* the end of its session's turn before, or the arrival: context is kept from
                           then on */
     uint64_t sched_ns, alloc_ns, read_ns, prefill_ns;
+    uint64_t queue_ns; /* part of prefill_ns: at the engine until its first forward */
 };
 
 /* Cumulative counters at one time. */
@@ -59,7 +60,7 @@ struct metrics {
     struct metrics_probe probe;
     struct metrics_config config;
     struct hist ttft, ttst, tpot, agent_jct;
-    double sched_s, alloc_s, read_s, prefill_s, latency_s, context_tok_s;
+    double sched_s, alloc_s, read_s, prefill_s, queue_s, latency_s, context_tok_s;
     uint64_t requests, arrived, agents, total_tok, prompt_tok, hit_tok, gen_tok;
     uint64_t first_arrival_ns, last_end_ns; /* from the origin */
     uint64_t in_system, in_system_since_ns;

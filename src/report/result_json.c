@@ -59,6 +59,7 @@ static void add_latencies(json_t *o, const struct result *r)
     json_object_set_new(o, "ttft_breakdown_s",
                         json_pack("{s:f, s:f, s:f, s:f}", "sched", r->sched_s, "alloc", r->alloc_s,
                                   "read", r->read_s, "prefill", r->prefill_s));
+    json_object_set_new(o, "prefill_queue_s", json_real(r->prefill_queue_s));
 }
 
 static void add_use(json_t *o, const struct result *r)

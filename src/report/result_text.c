@@ -17,8 +17,10 @@ static void write_latencies(const struct result *r, FILE *out)
     line(out, "TTST", &r->ttst_s, 1, "s");
     line(out, "TPOT", &r->tpot_s, 1e3, "ms");
     line(out, "agent JCT", &r->agent_jct_s, 1, "s");
-    fprintf(out, "\n  mean TTFT = sched %.4g + alloc %.4g + read %.4g + prefill %.4g s\n",
-            r->sched_s, r->alloc_s, r->read_s, r->prefill_s);
+    fprintf(out,
+            "\n  mean TTFT = sched %.4g + alloc %.4g + read %.4g + prefill %.4g s (of which %.4g "
+            "in queue)\n",
+            r->sched_s, r->alloc_s, r->read_s, r->prefill_s, r->prefill_queue_s);
 }
 
 static void write_use(const struct result *r, FILE *out)

@@ -366,6 +366,7 @@ static void on_first_token(struct client *c, struct client_request *q, const str
     q->t.scheduled_ns = e->scheduled_ns;
     q->t.alloc_ns = e->alloc_ns;
     q->t.read_ns = e->read_ns;
+    q->t.queue_ns = e->queue_ns;
     q->reported_ns = e->scheduled_ns + e->alloc_ns + e->read_ns;
     if (q->t.gen_tok == 1) {
         finish(c, q, 1);

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define MSG_VERSION  3
+#define MSG_VERSION  4
 #define MSG_MAX_GPUS 16 /* engines of one node in a report */
 
 /* Endpoints: the client, the central scheduler, then one per node. */
@@ -130,8 +130,9 @@ struct msg_kept {
 /* A token or the end of something, told to the client. */
 struct msg_event {
     uint32_t request;
-    uint32_t tok;                             /* tokens generated so far */
-    uint64_t scheduled_ns, alloc_ns, read_ns; /* MSG_FIRST_TOKEN: parts of the way so far */
+    uint32_t tok; /* tokens generated so far */
+    /* MSG_FIRST_TOKEN: parts of the way so far, one after the other. */
+    uint64_t scheduled_ns, alloc_ns, read_ns, queue_ns;
 };
 
 struct msg_fault {

@@ -7,13 +7,13 @@ static uint64_t gcd(uint64_t a, uint64_t b)
 }
 
 /*
- * The sides take turns by rounds over all nodes of both kinds: with sides alternating request by
- * request, and nodes too (policy_round_robin.c), one half of the nodes would do all the reading.
+ * The sides take turns by rounds over all engines of both kinds: with sides alternating request by
+ * request, and engines too (policy_round_robin.c), one half of the engines would do all reading.
  */
 static bool round_is_odd(const struct cluster *c, uint64_t ticket)
 {
-    uint64_t round = c->prefill_nodes / gcd(c->prefill_nodes, c->decode_nodes) * c->decode_nodes;
-    return ticket / round % 2 == 1;
+    uint64_t nodes = c->prefill_nodes / gcd(c->prefill_nodes, c->decode_nodes) * c->decode_nodes;
+    return ticket / (nodes * c->gpus_per_node) % 2 == 1;
 }
 
 const struct policy_ops *policy_of(enum cluster_scheduler scheduler)

@@ -419,7 +419,8 @@ static void send_first_token(struct prefill_request *r)
                                 .tok = 1,
                                 .scheduled_ns = r->start.scheduled_ns,
                                 .alloc_ns = r->alloc_ns,
-                                .read_ns = r->read_ns}};
+                                .read_ns = r->read_ns,
+                                .queue_ns = r->queue_ns}};
     pn->node.report.done_tok[r->engine->gpu] += r->start.r.prompt_tok;
     pn->node.report.done_requests[r->engine->gpu]++;
     r->first_sent = true;
@@ -493,6 +494,7 @@ static bool grow_batch(struct prefill_engine *e)
 static void take(struct prefill_engine *e, struct prefill_request *r, uint32_t new_tok)
 {
     list_remove(&r->ready_node);
+    r->queue_ns += r->done_tok == 0 ? loop_now_ns(e->owner->node.ports.loop) - r->ready_ns : 0;
     r->chunk_tok = new_tok;
     r->computing = true;
     r->stored = false;

@@ -20,6 +20,7 @@ static struct prefill_request *find(struct prefill_node *pn, uint32_t request)
 
 static void ready(struct prefill_request *r)
 {
+    r->ready_ns = loop_now_ns(r->owner->node.ports.loop);
     list_add_tail(&r->engine->ready, &r->ready_node);
     prefill_engine_announce(r->engine);
 }

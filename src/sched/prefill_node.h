@@ -37,8 +37,10 @@ struct prefill_request {
     uint64_t decode_offset_bytes;
     uint64_t asked_ns;          /* for DRAM buffer space */
     uint64_t granted_ns;        /* DRAM buffer space, for a split read */
+    uint64_t ready_ns;          /* its hits were there */
     uint32_t n_reading;         /* parts of the hits that are still to come */
     uint64_t alloc_ns, read_ns; /* durations, both nodes */
+    uint64_t queue_ns;          /* from ready to the first forward */
     uint32_t done_tok;          /* new tokens computed by earlier chunks */
     uint32_t chunk_tok;         /* new tokens in the forward in progress */
     struct space_claim dram;

@@ -97,16 +97,17 @@ static double forward_compute_ns(struct sim_forward_group *g)
     double slowest = 0, group_tok = 0, attention = 0;
     for (uint32_t r = 0; r < n_gpus; r++) {
         struct compute_forward *f = g->joined[r];
-        double tok = 0, restored_tok = 0;
+        double tok = 0, restored_tok = 0, cached_tok = 0;
         f->attention_ns = 0;
         for (uint32_t i = 0; i < f->n_items; i++) {
             f->attention_ns += timing_attention_ns(tm, f->items[i].cached_tok, f->items[i].new_tok);
             tok += f->items[i].new_tok;
             restored_tok += f->items[i].restored_tok;
+            cached_tok += f->items[i].cached_tok;
         }
         attention = f->attention_ns > attention ? f->attention_ns : attention;
-        double own =
-            f->attention_ns + timing_linear_ns(tm, tok) + timing_restore_ns(tm, restored_tok);
+        double own = f->attention_ns + timing_cached_ns(tm, cached_tok) +
+                     timing_linear_ns(tm, tok) + timing_restore_ns(tm, restored_tok);
         slowest = own > slowest ? own : slowest;
         group_tok += tok;
     }

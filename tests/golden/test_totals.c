@@ -50,6 +50,8 @@ static void check_sane(const json_t *o)
     double parts = number(o, "ttft_breakdown_s.sched") + number(o, "ttft_breakdown_s.alloc") +
                    number(o, "ttft_breakdown_s.read") + number(o, "ttft_breakdown_s.prefill");
     ck_assert_double_eq_tol(parts, number(o, "ttft_s.mean"), 1e-9 * parts);
+    ck_assert_double_gt(number(o, "prefill_queue_s"), 0);
+    ck_assert_double_lt(number(o, "prefill_queue_s"), number(o, "ttft_breakdown_s.prefill"));
     ck_assert_double_gt(number(o, "ttft_s.p50"), 0);
     ck_assert_double_le(number(o, "ttft_s.p50"), number(o, "ttft_s.p99"));
     ck_assert_double_ge(number(o, "jct_s"), number(o, "agent_jct_s.max") * (1 - 1e-9));

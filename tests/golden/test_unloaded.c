@@ -183,6 +183,7 @@ static uint64_t forward_ends(const struct world *w, uint64_t start_ns, uint64_t 
 {
     uint32_t gpus = w->sc.system.prefill_ep_gpus, n = 0;
     double busy = timing_attention_ns(&w->tm, (double)cached_tok, (double)new_tok) +
+                  timing_cached_ns(&w->tm, (double)cached_tok) +
                   timing_linear_ns(&w->tm, (double)new_tok) +
                   timing_experts_ns(&w->tm, (double)new_tok, gpus);
     double compute = hypot(busy, w->sc.timing.forward_floor_s * 1e9);

@@ -209,8 +209,8 @@ START_TEST(test_paths)
     ck_assert(!on_decode(&w, CLUSTER_SHORTER_QUEUE, 0));
     ck_assert(!on_decode(&w, CLUSTER_PREFILL, 0));
     ck_assert(on_decode(&w, CLUSTER_DECODE, 0));
-    /* Two nodes of each kind: rounds of two. */
-    static const bool sides[8] = {false, false, true, true, false, false, true, true};
+    /* Two nodes of two engines of each kind: rounds of four. */
+    static const bool sides[8] = {false, false, false, false, true, true, true, true};
     for (uint64_t ticket = 0; ticket < 8; ticket++) {
         ck_assert(on_decode(&w, CLUSTER_PATH_ROUND_ROBIN, ticket) == sides[ticket]);
     }
