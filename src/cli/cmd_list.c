@@ -134,7 +134,8 @@ static int print_storage(const char *name, struct err *err)
     if (ret == 0) {
         printf("%-12s %12.3f %9.0f%% %9.0f%% %9.0f%% %9u\n", name, s.latency_median_s * 1e3,
                100 * storage_efficiency(&s, 0x1p18), 100 * storage_efficiency(&s, 0x1p20),
-               100 * storage_efficiency(&s, 0x1p24), s.reads_in_service);
+               100 * storage_efficiency(&s, 0x1p24),
+               s.reads_in_service * (s.read_queues ? s.read_queues : 1));
     }
     return ret;
 }

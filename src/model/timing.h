@@ -5,8 +5,19 @@
  * fixed cost).
  *
  * A prefill forward of an EP group of G GPUs (the paper, "Scheduler"):
- *     T = fixed + hypot(floor, sum over layers [ max over GPUs (attention + linear)
+ *     T = fixed + hypot(floor, sum over layers [ max over GPUs (attention + cached + linear)
  *                                                + experts(all tokens of the group) ])
+ *
+ * cached: prefill_cached_tok_layer_s for every cached token of the GPU's requests, however few are
+ * new. The published runs ask for it: with appends three times as long the oracle's JCT is 25 %
+ * shorter though no token less is computed, turns of longer contexts cost more than their new
+ * tokens do, and the first minutes of the run at scale, with short contexts, compute more than
+ * twice as many tokens a second as later ones. Its cause is not known. The fitted 16 ns are 1.0 us
+ * for a Layer Block of 64 tokens, about a work request, and also one pass of the KV over the CNIC;
+ * but both are modelled apart, and the oracle, which needs the constant too, should pay for
+ * neither. It is no part of the attention time that the quota bounds, and tensor parallelism does
+ * not cut it.
+ *
  * The host launches kernels while the GPUs still compute, so a forward takes the longer of the two,
  * smoothly: with a = 2.86 requests' worth of floor, n requests reach the throughput n *
  * hypot(a, 1) / hypot(a, n), which meets the seven published points (prefill batch efficiency of

@@ -14,11 +14,11 @@ static double run_s(const struct recorder *r, uint64_t t_ns)
 
 static void write_request(struct recorder *r, const struct client_turn *t)
 {
-    fprintf(r->requests_csv, "%u,%u,%u,%u,%u,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f\n", t->session,
-            t->turn, t->prompt_tok, t->hit_tok, t->gen_tok, run_s(r, t->arrival_ns),
+    fprintf(r->requests_csv, "%u,%u,%u,%u,%u,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f\n",
+            t->session, t->turn, t->prompt_tok, t->hit_tok, t->gen_tok, run_s(r, t->arrival_ns),
             run_s(r, t->first_ns), run_s(r, t->second_ns), run_s(r, t->last_ns),
             (double)t->scheduled_ns * 1e-9, (double)t->alloc_ns * 1e-9, (double)t->read_ns * 1e-9,
-            (double)t->prefill_ns * 1e-9);
+            (double)t->prefill_ns * 1e-9, (double)t->queue_ns * 1e-9);
 }
 
 static void turn_arrived(void *self)
@@ -103,7 +103,8 @@ int recorder_start(struct recorder *r, struct loop *loop, const struct metrics_p
     }
     if (r->requests_csv) {
         fprintf(r->requests_csv, "session,turn,prompt_tok,hit_tok,gen_tok,arrival_s,first_token_s,"
-                                 "second_token_s,last_token_s,sched_s,alloc_s,read_s,prefill_s\n");
+                                 "second_token_s,last_token_s,sched_s,alloc_s,read_s,prefill_s,"
+                                 "prefill_queue_s\n");
     }
     if (r->decisions_csv) {
         fprintf(r->decisions_csv, "session,turn,prefill_engine,decode_engine,path\n");

@@ -211,8 +211,9 @@ int target_value(const char *metric, const struct run_outcome *o, double *ret)
         {"agents", open ? s->agents : r->steady_in_system},
         {"sched_frac", r->sched_s / ttft_s},
         {"alloc_frac", r->alloc_s / ttft_s},
-        /* The published shares are 1 : 2 : 2 where half a forward is waited for the next fetch, one
-         * for the running one and one is taken: what they call reading lasts to the forward. */
+        /* Our reading of the published shares: DualPath's are near 1 : 2 : 2 for scheduling, alloc
+         * and read together, and prefill, as when half a forward is waited for the next fetch, one
+         * for the running one, and one is taken. So "read" is until a forward takes the request. */
         {"read_frac", (r->read_s + r->prefill_queue_s) / ttft_s},
         {"prefill_frac", (r->prefill_s - r->prefill_queue_s) / ttft_s},
         {"snic_max_avg", r->snic_max_avg},

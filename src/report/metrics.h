@@ -22,7 +22,7 @@ struct metrics_turn {
     uint64_t since_ns; /* the end of its session's turn before, or the arrival: context is kept from
                           then on */
     uint64_t sched_ns, alloc_ns, read_ns, prefill_ns;
-    uint64_t queue_ns; /* part of prefill_ns: at the engine until its first forward */
+    uint64_t queue_ns; /* part of prefill_ns: at the engine until it is packed into a forward */
 };
 
 /* Cumulative counters at one time. */

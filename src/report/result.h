@@ -66,7 +66,7 @@ struct result {
     uint64_t prompt_tok, hit_tok, miss_tok, generated_tok;
     struct result_distribution ttft_s, ttst_s, tpot_s, agent_jct_s;
     double sched_s, alloc_s, read_s, prefill_s; /* parts of the mean TTFT */
-    double prefill_queue_s; /* part of prefill_s: at the engine until its first forward */
+    double prefill_queue_s; /* part of prefill_s: at the engine until it is packed into a forward */
     double prompt_tok_per_s, generated_tok_per_s, agents_per_s;
     double hit_ratio; /* hit_tok / prompt_tok: a ratio of sums */
     /* Mean over the windows (report.balance_window_s) of the steady part of the largest over the

@@ -36,7 +36,7 @@ struct client_turn {
     uint64_t first_ns, second_ns, last_ns; /* second = first when there is one token only */
     /* Parts of first_ns - arrival_ns: they add up, prefill_ns is what is left. */
     uint64_t scheduled_ns, alloc_ns, read_ns, prefill_ns;
-    uint64_t queue_ns; /* part of prefill_ns: at the engine until its first forward */
+    uint64_t queue_ns; /* part of prefill_ns: at the engine until it is packed into a forward */
 };
 
 /* What the client tells its owner; all calls come from the loop. */

@@ -7,13 +7,16 @@ static uint64_t gcd(uint64_t a, uint64_t b)
 }
 
 /*
- * The sides take turns by rounds over all engines of both kinds: with sides alternating request by
- * request, and engines too (policy_round_robin.c), one half of the engines would do all reading.
+ * The sides take turns by rounds over all nodes of both kinds: with sides alternating request by
+ * request, and nodes too (policy_round_robin.c), one half of the nodes would do all the reading. An
+ * even number of engines per node would meet the same side every time; they change over after each
+ * round over all of them.
  */
 static bool round_is_odd(const struct cluster *c, uint64_t ticket)
 {
     uint64_t nodes = c->prefill_nodes / gcd(c->prefill_nodes, c->decode_nodes) * c->decode_nodes;
-    return ticket / (nodes * c->gpus_per_node) % 2 == 1;
+    uint64_t round = ticket / nodes, over_engines = round / c->gpus_per_node;
+    return (round + (c->gpus_per_node % 2 == 0 ? over_engines : 0)) % 2 == 1;
 }
 
 const struct policy_ops *policy_of(enum cluster_scheduler scheduler)

@@ -494,7 +494,7 @@ static bool grow_batch(struct prefill_engine *e)
 static void take(struct prefill_engine *e, struct prefill_request *r, uint32_t new_tok)
 {
     list_remove(&r->ready_node);
-    r->queue_ns += r->done_tok == 0 ? loop_now_ns(e->owner->node.ports.loop) - r->ready_ns : 0;
+    r->queue_ns = r->done_tok ? r->queue_ns : loop_now_ns(e->owner->node.ports.loop) - r->ready_ns;
     r->chunk_tok = new_tok;
     r->computing = true;
     r->stored = false;

@@ -40,7 +40,7 @@ struct prefill_request {
     uint64_t ready_ns;          /* its hits were there */
     uint32_t n_reading;         /* parts of the hits that are still to come */
     uint64_t alloc_ns, read_ns; /* durations, both nodes */
-    uint64_t queue_ns;          /* from ready to the first forward */
+    uint64_t queue_ns;          /* from ready until it is packed into a forward */
     uint32_t done_tok;          /* new tokens computed by earlier chunks */
     uint32_t chunk_tok;         /* new tokens in the forward in progress */
     struct space_claim dram;

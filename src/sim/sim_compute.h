@@ -7,7 +7,7 @@
  * layer a; the forward ends no earlier than one layer's time after the KV of the last layer has
  * arrived everywhere. With stage_layers = 1 that is exact layer by layer; with longer stages
  * transfer and computation inside a stage are taken to overlap freely. A stage costs its share of
- *     max over engines (attention + linear + restoration) + experts(tokens of the whole group).
+ *     max over engines (attention + cached + linear + restoration) + experts(tokens of the group).
  *
  * Collectives (model/collectives.h) load the NICs of their group while a stage or an epoch lasts,
  * and KV traffic on those NICs stretches them: a stage takes timing_prefill_late_ns() longer, a

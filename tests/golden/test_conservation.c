@@ -16,6 +16,7 @@ static struct simulation *new_simulation(void)
     const struct simulation_options options = {0};
     struct simulation *s;
     struct err err = ERR_INIT;
+    /* Split reads: the two loads of a request are under way together. */
     must_read_scenario("quickstart", SETS("workload.agents=3", "system.path_policy=split"), &sc);
     ck_assert_int_eq(simulation_new(&sc, &options, &s, &err), 0);
     return s;

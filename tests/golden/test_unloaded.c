@@ -18,7 +18,7 @@
 struct row {
     uint64_t prompt_tok, hit_tok, gen_tok;
     uint64_t arrival_ns, first_ns, last_ns;
-    uint64_t sched_ns, alloc_ns, read_ns, prefill_ns;
+    uint64_t sched_ns, alloc_ns, read_ns, prefill_ns, queue_ns;
 };
 
 struct world {
@@ -315,6 +315,7 @@ static void check_row(const struct world *w, const struct row *q, const struct r
     ck_assert_uint_ge(n_chunks, least_chunks);
     ck_assert_uint_eq(q->first_ns, first);
     ck_assert_uint_eq(q->prefill_ns, first - q->arrival_ns - sched - read);
+    ck_assert_uint_eq(q->queue_ns, 0); /* its engine is idle; later chunks do not count */
     ck_assert(q->gen_tok > 1 || q->last_ns == q->first_ns);
 }
 
@@ -343,14 +344,16 @@ static void run_session(struct world *w, const char *trace, struct row rows[2])
     fclose(options.requests_csv);
     const char *line = csv;
     for (int i = 0; i < 2; i++) {
-        double t[7];
+        double t[8];
         unsigned prompt, hit, gen;
         line = strchr(line, '\n') + 1;
-        ck_assert_int_eq(sscanf(line, "%*u,%*u,%u,%u,%u,%lf,%lf,%*f,%lf,%lf,%lf,%lf,%lf", &prompt,
-                                &hit, &gen, &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6]),
-                         10);
-        rows[i] = (struct row){prompt,      hit,         gen,         to_ns(t[0]), to_ns(t[1]),
-                               to_ns(t[2]), to_ns(t[3]), to_ns(t[4]), to_ns(t[5]), to_ns(t[6])};
+        ck_assert_int_eq(sscanf(line, "%*u,%*u,%u,%u,%u,%lf,%lf,%*f,%lf,%lf,%lf,%lf,%lf,%lf",
+                                &prompt, &hit, &gen, &t[0], &t[1], &t[2], &t[3], &t[4], &t[5],
+                                &t[6], &t[7]),
+                         11);
+        rows[i] = (struct row){prompt,      hit,         gen,         to_ns(t[0]),
+                               to_ns(t[1]), to_ns(t[2]), to_ns(t[3]), to_ns(t[4]),
+                               to_ns(t[5]), to_ns(t[6]), to_ns(t[7])};
     }
     free(csv);
 }

@@ -159,6 +159,7 @@ static void check_times(const struct fixture *f, uint32_t session, uint32_t turn
     ck_assert_uint_ge(t->scheduled_ns, (submitted - arrival) * S);
     ck_assert_uint_eq(t->scheduled_ns + t->alloc_ns + t->read_ns + t->prefill_ns,
                       t->first_ns - t->arrival_ns);
+    ck_assert_uint_le(t->queue_ns, t->prefill_ns);
 }
 
 /* A turn arrives its delay after the last token of the one before, but is submitted when that one

@@ -209,11 +209,37 @@ START_TEST(test_paths)
     ck_assert(!on_decode(&w, CLUSTER_SHORTER_QUEUE, 0));
     ck_assert(!on_decode(&w, CLUSTER_PREFILL, 0));
     ck_assert(on_decode(&w, CLUSTER_DECODE, 0));
-    /* Two nodes of two engines of each kind: rounds of four. */
-    static const bool sides[8] = {false, false, false, false, true, true, true, true};
-    for (uint64_t ticket = 0; ticket < 8; ticket++) {
+    /* Two nodes of two engines of each kind: rounds of two, changed over after four. */
+    static const bool sides[16] = {false, false, true, true, true, true, false, false,
+                                   false, false, true, true, true, true, false, false};
+    for (uint64_t ticket = 0; ticket < 16; ticket++) {
         ck_assert(on_decode(&w, CLUSTER_PATH_ROUND_ROBIN, ticket) == sides[ticket]);
     }
+}
+END_TEST
+
+/* Whatever the cluster's shape, every engine has half of its requests' reads on its own side. */
+START_TEST(test_round_robin_reads)
+{
+    static const uint32_t shapes[][3] = {{1, 1, 8}, {2, 4, 8}, {4, 2, 8}, {2, 3, 4},
+                                         {3, 2, 1}, {3, 5, 3}, {1, 2, 7}, {44, 88, 8}};
+    uint32_t prefill = shapes[_i][0], decode = shapes[_i][1], gpus = shapes[_i][2];
+    uint32_t n = 2 * prefill * decode * gpus; /* a multiple of two rounds over all engines */
+    struct world w;
+    int32_t *more_here = calloc((prefill + decode) * gpus, sizeof(*more_here));
+    world_init(&w);
+    w.c.prefill_nodes = prefill;
+    w.c.decode_nodes = decode;
+    w.c.gpus_per_node = gpus;
+    for (uint32_t ticket = 0; ticket < n; ticket++) {
+        int sign = on_decode(&w, CLUSTER_PATH_ROUND_ROBIN, ticket) ? -1 : 1;
+        more_here[ticket % prefill * gpus + ticket / prefill % gpus] += sign;
+        more_here[(prefill + ticket % decode) * gpus + ticket / decode % gpus] += sign;
+    }
+    for (uint32_t e = 0; e < (prefill + decode) * gpus; e++) {
+        ck_assert_int_eq(more_here[e], 0);
+    }
+    free(more_here);
 }
 END_TEST
 
@@ -334,6 +360,7 @@ int main(void)
     tcase_add_test(tc, test_decode_level);
     tcase_add_test(tc, test_decode_engines);
     tcase_add_test(tc, test_round_robin);
+    tcase_add_loop_test(tc, test_round_robin_reads, 0, 8);
     tcase_add_test(tc, test_paths);
     tcase_add_test(tc, test_split);
     tcase_add_test(tc, test_kept_group);

@@ -75,6 +75,7 @@ static void turn_over(void *self, const struct client_turn *t)
     /* The parts of the time to first token add up, whatever happened on the way. */
     ck_assert_uint_eq(t->scheduled_ns + t->alloc_ns + t->read_ns + t->prefill_ns,
                       t->first_ns - t->arrival_ns);
+    ck_assert_uint_le(t->queue_ns, t->prefill_ns);
     ck_assert_uint_le(t->first_ns, t->second_ns);
     ck_assert_uint_le(t->second_ns, t->last_ns);
     drill->observer.turn_over(drill->observer.self, t);
