@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "input/scenario_derive.h"
+#include "plan/simulation.h"
 
 struct turn {
     unsigned session, turn, prompt_tok, hit_tok, gen_tok;
@@ -20,6 +21,7 @@ struct run {
     struct scenario sc;
     struct scenario_derived d;
     struct result result;
+    uint64_t persist_ops;
     struct turn *turns; /* by session, then turn */
     size_t n;
 };
@@ -61,6 +63,7 @@ static struct run run_of(const char *const *sets)
     ck_assert_msg(rc == 0, "%s: %s: %s", err.source, err.field, err.text);
     rc = simulation_run(s, &r.result, &err);
     ck_assert_msg(rc == 0, "%s: %s", err.field, err.text);
+    r.persist_ops = s->dp.dp.accounts[DP_CLASS_PERSIST].ops_in;
     simulation_free(s);
     fclose(options.requests_csv);
     read_turns(&r, csv);
@@ -154,6 +157,25 @@ START_TEST(test_direct_saves_the_copy)
                         10 * hbm.result.utilization_run[RESULT_DE_DRAM]);
     free(dram.turns);
     free(hbm.turns);
+}
+END_TEST
+
+/* A prompt's new blocks leave HBM by one copy, those of decoding as each is full; all of them are
+ * written one by one. */
+START_TEST(test_prompt_leaves_hbm_at_once)
+{
+    struct run r = run_of(SETS(one_agent, seed, "system.decode_buffer=hbm"));
+    uint64_t copies = 0, blocks = 0;
+    for (size_t i = 0; i < r.n; i++) {
+        const struct turn *t = &r.turns[i];
+        unsigned prompt = t->prompt_tok / 64, context = (t->prompt_tok + t->gen_tok - 1) / 64;
+        copies += (prompt > t->hit_tok / 64) + (context - prompt);
+        blocks += context - t->hit_tok / 64;
+    }
+    ck_assert_uint_gt(blocks, 2 * copies);
+    ck_assert_uint_eq(r.result.storage_written_bytes, blocks * r.d.full_block_bytes);
+    ck_assert_uint_eq(r.persist_ops, copies + blocks);
+    free(r.turns);
 }
 END_TEST
 
@@ -294,6 +316,7 @@ int main(void)
     tcase_add_test(tc, test_split_halves_reads);
     tcase_add_test(tc, test_split_under_load);
     tcase_add_test(tc, test_direct_saves_the_copy);
+    tcase_add_test(tc, test_prompt_leaves_hbm_at_once);
     tcase_add_test(tc, test_direct_holds_hbm);
     tcase_add_test(tc, test_kept_bytes);
     tcase_add_test(tc, test_capacity_alone);
