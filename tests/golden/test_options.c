@@ -268,6 +268,28 @@ START_TEST(test_capacity_alone)
 }
 END_TEST
 
+/* A million seconds of tools between the turns: no fetch comes meanwhile, and the fetches that find
+ * a turn are those of the period's grid, which the two nodes divide between them. */
+START_TEST(test_idle)
+{
+    struct run r =
+        run_of(SETS(one_agent, seed, "workload.tool_latency_s=1e6", "report.balance_window_s=1e6",
+                    "cluster.storage.latency_median_s=0"));
+    const struct scenario_system *s = &r.sc.system;
+    ck_assert_uint_gt(r.n, 10);
+    for (size_t i = 0; i < r.n; i++) {
+        const struct turn *t = &r.turns[i];
+        double fetched = (t->arrival_s + t->sched_s - s->scheduler_cost_s) / s->fetch_period_s;
+        /* 1e8 s in a double are exact to 15 ns, 6e-7 of half a period. */
+        ck_assert_double_eq_tol(2 * fetched, round(2 * fetched), 1e-6);
+        ck_assert_double_le(t->sched_s, s->fetch_period_s + s->scheduler_cost_s + 2e-9);
+        ck_assert(i == 0 || t->arrival_s - t[-1].last_s > 1e6 - 1);
+    }
+    ck_assert_uint_lt(r.result.events, 1000 * r.n); /* else 1e6 / 0.05 of each node */
+    free(r.turns);
+}
+END_TEST
+
 /* Memories that hold a few requests: claims wait, what is kept is dropped, reads fall back. */
 static const char *const tight[][5] = {
     {"system.path_policy=split", "cluster.dram_buffer_bytes=1.5GB", "system.quota_s=30ms"},
@@ -320,6 +342,7 @@ int main(void)
     tcase_add_test(tc, test_direct_holds_hbm);
     tcase_add_test(tc, test_kept_bytes);
     tcase_add_test(tc, test_capacity_alone);
+    tcase_add_test(tc, test_idle);
     tcase_add_loop_test(tc, test_tight, 0, sizeof(tight) / sizeof(tight[0]));
     suite_add_tcase(suite, tc);
     return run_suite(suite);
