@@ -63,6 +63,7 @@ refuse /dev/zero
 refuse quickstart --series "$tmp/../$(basename "$tmp")/rows"
 refuse scenarios/quickstart.json --set cluster.storage.capacity_bytes=1MB
 refuse quickstart --set system.preset=basic --set system.decode_reuse=hbm
+refuse quickstart --set system.restore=compressed --set system.restore_ratio=1e-9
 refuse weka-sessions --set system.decode_reuse=hbm
 refuse weka-sessions --set cluster.storage.capacity_bytes=1TB
 refuse quickstart --explain
