@@ -15,6 +15,7 @@
 #include "input/scenario_explain.h"
 #include "input/scenario_keys.h"
 #include "input/workload.h"
+#include "plan/compose.h"
 #include "plan/simulate.h"
 
 static const char help[] =
@@ -497,6 +498,11 @@ static int explain(const struct scenario *sc, const struct scenario_notes *notes
                    struct run_outputs *o)
 {
     struct err err = ERR_INIT;
+    struct timing_model timing;
+    struct cluster cluster;
+    if (compose_cluster(sc, &timing, &cluster, &err)) { /* what no run takes is not explained */
+        return cli_bad_input(&err);
+    }
     scenario_explain(sc, notes, o->result.file ? o->result.file : stdout);
     int rc = output_commit(&o->result, &err);
     return rc ? fail(&err, rc) : EXIT_OK;

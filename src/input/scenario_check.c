@@ -176,6 +176,19 @@ static int check_restore_alone(struct scenario_reading *r, const struct scenario
     return 0;
 }
 
+/* A ratio is rounded up to whole bytes: below one there is nothing left of it. */
+static int check_ratio(struct scenario_reading *r)
+{
+    double ratio = r->sc.system.restore_ratio, bytes = r->sc.model.kv_bytes_per_tok_layer;
+    if (r->sc.system.restore != RESTORE_BY_COMPRESSED || ratio * bytes >= 1) {
+        return 0;
+    }
+    return scenario_key_error(r, scenario_key_find("system.restore_ratio"),
+                              "found %g, expected at least 1/%g: a token has %g bytes of KV in a "
+                              "layer, and stored are whole bytes",
+                              ratio, bytes, bytes);
+}
+
 static int check_restore(struct scenario_reading *r)
 {
     const struct scenario *sc = &r->sc;
@@ -195,7 +208,8 @@ static int check_restore(struct scenario_reading *r)
         return scenario_key_error(r, key, "found \"%s\", but %s stores no KV", word,
                                   sc->model.name);
     }
-    return check_restore_alone(r, key, word);
+    int ret = check_ratio(r);
+    return ret < 0 ? ret : check_restore_alone(r, key, word);
 }
 
 static int check_arrival(struct scenario_reading *r)

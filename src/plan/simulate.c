@@ -37,6 +37,11 @@ static void fault(void *self, const struct msg_fault *f, uint32_t node)
     loop_stop(&s->loop);
 }
 
+static void client_busy(void *self, bool busy)
+{
+    simulation_busy(simulation_of(self), busy);
+}
+
 /* Sessions are left, but nothing has arrived and nothing will. */
 static bool nobody_comes(const struct client *c)
 {
@@ -213,6 +218,8 @@ static int build(struct simulation *s, struct err *err)
     recorder_observe_client(&s->recorder, &observer);
     observer.all_over = all_over;
     observer.fault = fault;
+    observer.busy = client_busy;
+    simulation_idle_init(s);
     struct metrics_probe probe = {.self = s, .read = simulation_probe};
     virtual_driver_init(&s->driver, s->options.interrupted, s->options.progress ? tick : NULL, s);
     int rc = loop_init(&s->loop, &s->driver.driver, s->scenario->tie_seed);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The inside of a simulation, shared by simulate.c (life), simulation_check.c (conservation) and
- * simulation_result.c (figures). */
+/* The inside of a simulation, shared by simulate.c (life), simulation_check.c (conservation),
+ * simulation_idle.c (pauses) and simulation_result.c (figures). */
 #ifndef DUALPATH_PLAN_SIMULATION_H
 #define DUALPATH_PLAN_SIMULATION_H
 
@@ -44,12 +44,20 @@ struct simulation {
 
     struct loop_timer watchdog;
     uint64_t watched_progress, progress_ns; /* arrivals and ends, and when they last changed */
+    struct loop_timer idle_timer;           /* while no request is in the system */
+    bool was_quiet, fetches_paused;
     struct err fault;
     bool over;
 };
 
 /* 0 when bytes, tokens and room are all accounted for; -EPROTO with err naming what is not. */
 int simulation_check(const struct simulation *s, struct err *err);
+
+/* Nodes of a system without requests do not fetch: to be told when the last one has left and when
+ * the next has come. What the run does is the same; only the fetches that would find nothing new
+ * are left out. */
+void simulation_idle_init(struct simulation *s);
+void simulation_busy(struct simulation *s, bool busy);
 
 /* metrics_probe.read of a simulation. */
 void simulation_probe(void *self, struct metrics_sample *sample);

@@ -122,7 +122,7 @@ static int check_room(const struct simulation *s, struct err *err)
             rc = check_space(&dn->hbm[g], "decode HBM blocks in use", err);
         }
         rc = rc ? rc : equal(err, "requests left at a decode node", dn->requests.n_used, 0);
-        rc = rc ? rc : equal(err, "blocks left at a decode node", dn->block_writes.n_used, 0);
+        rc = rc ? rc : equal(err, "blocks left at a decode node", dn->block_copies.n_used, 0);
     }
     rc = rc ? rc : equal(err, "requests left at the scheduler", s->central.requests.n_used, 0);
     return rc ? rc : equal(err, "requests left at the client", s->client.requests.n_used, 0);

@@ -231,7 +231,7 @@ static uint64_t room_used(const struct machine *m)
 static uint64_t requests_left(const struct machine *m)
 {
     return is_prefill(m) ? m->prefill.requests.n_used
-                         : m->decode.requests.n_used + m->decode.block_writes.n_used;
+                         : m->decode.requests.n_used + m->decode.block_copies.n_used;
 }
 
 bool machine_is_quiet(const struct machine *m)

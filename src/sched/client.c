@@ -157,6 +157,16 @@ static uint32_t hit_tokens(struct client *c, struct client_request *q,
     return round_down_to_block(c, (uint64_t)q->hit_blocks * c->workload->block_tok, wt->prompt_tok);
 }
 
+static void count_in_system(struct client *c, int by)
+{
+    bool was_busy = c->in_system > 0;
+    c->in_system += (uint64_t)by;
+    bool is_busy = c->in_system > 0;
+    if (c->observer.busy && is_busy != was_busy) {
+        c->observer.busy(c->observer.self, is_busy);
+    }
+}
+
 static void arrive(struct loop_timer *t)
 {
     struct client_request *q = container_of(t, struct client_request, timer);
@@ -172,7 +182,7 @@ static void arrive(struct loop_timer *t)
     c->totals.prompt_tok += wt.prompt_tok;
     c->totals.hit_tok += q->t.hit_tok;
     c->totals.gen_tok += wt.gen_tok;
-    c->in_system++;
+    count_in_system(c, 1);
     c->observer.turn_arrived(c->observer.self);
     submit_when_durable(c, q);
 }
@@ -291,7 +301,7 @@ static void turn_over(struct client *c, struct client_request *q)
     q->t.scheduled_ns += q->t.submit_ns - q->t.arrival_ns;
     c->totals.requests_over++;
     c->totals.served_prompt_tok += q->t.prompt_tok;
-    c->in_system--;
+    count_in_system(c, -1);
     c->observer.turn_over(c->observer.self, &q->t);
     s->context_tok = q->t.prompt_tok + q->t.gen_tok - 1;
     uint32_t block_tok = c->cluster->kv.block_tok;

@@ -48,6 +48,9 @@ struct client_observer {
     void (*all_over)(void *self); /* every session is over and everything durable */
     /* node: that tells it; MSG_NO_NODE: the scheduler */
     void (*fault)(void *self, const struct msg_fault *f, uint32_t node);
+    /* NULL, or: the first request is in the system, before it is submitted; the last one has left
+     * it. */
+    void (*busy)(void *self, bool busy);
 };
 
 struct client_totals {

@@ -135,14 +135,18 @@ void decode_request_prompt_durable(struct decode_request *r)
 static void block_written(struct dp_op *op)
 {
     struct block_write *w = container_of(op, struct block_write, op);
-    struct decode_request *r = w->request;
+    struct block_copy *c = w->copy;
+    struct decode_request *r = c->request;
     struct decode_node *dn = r->owner;
     if (!node_op_ok(&dn->node, op, r->start.r.request)) {
         return;
     }
-    space_give(&dn->staging, &w->staging, w->staging.amount);
-    bool of_prompt = w->block < decode_request_full_blocks(r);
+    space_give(&dn->staging, &c->staging, kv_full_block_bytes(stored_of(r)));
+    bool of_prompt = op->chain.first_block < decode_request_full_blocks(r);
     pool_put(&dn->block_writes, w->index);
+    if (c->staging.amount == 0) {
+        pool_put(&dn->block_copies, c->index);
+    }
     dn->persisted_blocks++;
     r->n_writing--;
     if (r->cancelled) {
@@ -155,60 +159,94 @@ static void block_written(struct dp_op *op)
     decode_request_forget_if_over(r);
 }
 
-static struct dp_place staging_place(const struct block_write *w)
+/* Blocks that are copied at once: of a prompt half the buffer, for the other half to be written
+ * meanwhile. */
+static uint32_t most_blocks(const struct decode_node *dn)
 {
-    const struct cluster *c = w->request->owner->node.cluster;
-    struct dp_place p = decode_request_place(w->request, DP_DRAM);
-    p.offset_bytes = c->staging_offset_bytes + w->staging.slot * kv_full_block_bytes(&c->stored);
+    const struct cluster *c = dn->node.cluster;
+    uint64_t half = dn->staging.capacity / 2 / kv_full_block_bytes(&c->stored);
+    half = half < UINT32_MAX ? half : UINT32_MAX;
+    return c->decode_in_hbm && half > 1 ? (uint32_t)half : 1;
+}
+
+static struct dp_place staging_place(const struct block_copy *c)
+{
+    const struct decode_node *dn = c->request->owner;
+    const struct cluster *cluster = dn->node.cluster;
+    uint64_t slot_bytes = most_blocks(dn) * kv_full_block_bytes(&cluster->stored);
+    struct dp_place p = decode_request_place(c->request, DP_DRAM);
+    p.offset_bytes = cluster->staging_offset_bytes + c->staging.slot * slot_bytes;
     return p;
 }
 
-static void block_copied(struct dp_op *op)
+static void write_block(struct block_copy *c, uint32_t i)
 {
-    struct block_write *w = container_of(op, struct block_write, op);
-    struct decode_request *r = w->request;
-    if (!node_op_ok(&r->owner->node, op, r->start.r.request)) {
-        return;
-    }
-    struct dp_place staged = staging_place(w);
+    struct decode_request *r = c->request;
+    struct dp_place staged = staging_place(c);
+    uint32_t index;
+    struct block_write *w = pool_get(&r->owner->block_writes, &index);
+    w->copy = c;
+    w->index = index;
     w->op = (struct dp_op){.kind = DP_STORAGE_WRITE,
                            .traffic_class = DP_CLASS_PERSIST,
                            .chain = node_chain(&r->start),
                            .done = block_written};
-    kv_shape_blocks(&w->op, stored_of(r), 0, 1, staged, staged);
-    w->op.chain.first_block = w->block;
+    kv_shape_blocks(&w->op, stored_of(r), i, 1, staged, staged);
+    w->op.chain.first_block = c->first_block + i;
     node_submit(&r->owner->node, &w->op, r->start.r.request);
-    r->n_copying--;
+}
+
+static void blocks_copied(struct dp_op *op)
+{
+    struct block_copy *c = container_of(op, struct block_copy, op);
+    struct decode_request *r = c->request;
+    if (!node_op_ok(&r->owner->node, op, r->start.r.request)) {
+        return;
+    }
+    for (uint32_t i = 0; i < c->n_blocks; i++) {
+        write_block(c, i);
+    }
+    r->n_copying -= c->n_blocks;
     give_hbm_if_over(r);
 }
 
 static void staging_granted(struct space_claim *claim)
 {
-    struct block_write *w = container_of(claim, struct block_write, staging);
-    struct decode_request *r = w->request;
+    struct block_copy *c = container_of(claim, struct block_copy, staging);
+    struct decode_request *r = c->request;
     struct dp_place from = decode_request_place(r, DP_HBM);
-    from.offset_bytes += w->block * kv_full_block_bytes(kv_of(r));
-    w->op =
-        (struct dp_op){.kind = DP_COPY, .traffic_class = DP_CLASS_PERSIST, .done = block_copied};
-    kv_shape_blocks(&w->op, stored_of(r), 0, 1, from, staging_place(w));
-    node_submit(&r->owner->node, &w->op, r->start.r.request);
+    from.offset_bytes += c->first_block * kv_full_block_bytes(kv_of(r));
+    c->op =
+        (struct dp_op){.kind = DP_COPY, .traffic_class = DP_CLASS_PERSIST, .done = blocks_copied};
+    kv_shape_blocks(&c->op, stored_of(r), 0, c->n_blocks, from, staging_place(c));
+    node_submit(&r->owner->node, &c->op, r->start.r.request);
 }
 
-void decode_engine_persist(struct decode_request *r, uint32_t block)
+static void copy_blocks(struct decode_request *r, uint32_t first_block, uint32_t n_blocks)
 {
     struct decode_node *dn = r->owner;
     uint32_t index;
-    struct block_write *w = pool_get(&dn->block_writes, &index);
-    w->request = r;
-    w->index = index;
-    w->block = block;
-    w->staging = (struct space_claim){.amount = kv_full_block_bytes(stored_of(r)),
+    struct block_copy *c = pool_get(&dn->block_copies, &index);
+    c->request = r;
+    c->index = index;
+    c->first_block = first_block;
+    c->n_blocks = n_blocks;
+    c->staging = (struct space_claim){.amount = n_blocks * kv_full_block_bytes(stored_of(r)),
                                       .granted = staging_granted};
-    r->n_copying++;
-    r->n_writing++;
-    int rc = space_ask(&dn->staging, &w->staging);
+    r->n_copying += n_blocks;
+    r->n_writing += n_blocks;
+    int rc = space_ask(&dn->staging, &c->staging);
     if (rc) {
         node_fault(&dn->node, r->start.r.request, rc, "persist buffer");
+    }
+}
+
+void decode_engine_persist(struct decode_request *r, uint32_t first_block, uint32_t n_blocks)
+{
+    uint32_t most = most_blocks(r->owner);
+    for (uint32_t n; n_blocks > 0; first_block += n, n_blocks -= n) {
+        n = n_blocks < most ? n_blocks : most;
+        copy_blocks(r, first_block, n);
     }
 }
 
@@ -262,7 +300,7 @@ static void stepped(struct compute_sequence *s)
     uint32_t block = kv_of(r)->block_tok;
     uint32_t context = r->start.r.prompt_tok + s->steps_done;
     if (context % block == 0) {
-        decode_engine_persist(r, context / block - 1);
+        decode_engine_persist(r, context / block - 1, 1);
     }
     if (s->steps_done == 1) {
         tell_client(r, MSG_TOKEN);

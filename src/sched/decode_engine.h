@@ -6,20 +6,28 @@
 
 #include "sched/decode_node.h"
 
-/* A block of a request's context on its way HBM -> staging -> storage. */
-struct block_write {
+/* Adjacent blocks of a request's context on their way HBM -> staging -> storage. */
+struct block_copy {
     struct decode_request *request;
+    uint32_t index;                 /* in the pool */
+    uint32_t first_block, n_blocks; /* of the request's context */
+    struct space_claim staging;     /* room of those not yet written */
+    struct dp_op op;
+};
+
+/* One of them on its way to storage. */
+struct block_write {
+    struct block_copy *copy;
     uint32_t index; /* in the pool */
-    uint32_t block; /* of the request's context */
-    struct space_claim staging;
-    struct dp_op op; /* the copy, then the write */
+    struct dp_op op;
 };
 
 /* Joins the decode loop: the prompt's KV is in HBM. */
 void decode_engine_run(struct decode_request *r);
 
-/* Writes a full block of the context, which is in HBM, to storage. */
-void decode_engine_persist(struct decode_request *r, uint32_t block);
+/* Writes full blocks of the context, which are in HBM, to storage. Those of a prompt that never was
+ * in DRAM leave HBM together. */
+void decode_engine_persist(struct decode_request *r, uint32_t first_block, uint32_t n_blocks);
 
 /* The last token is out, by the prefill alone: nothing was to be decoded. */
 void decode_engine_skip(struct decode_request *r);

@@ -234,15 +234,6 @@ static void prompt_persisted(struct dp_op *op)
     decode_request_forget_if_over(r);
 }
 
-static void persist_prompt_from_hbm(struct decode_request *r)
-{
-    r->n_writing_prompt = new_prompt_blocks(r);
-    for (uint32_t block = decode_request_full_blocks(r) - r->n_writing_prompt;
-         block < decode_request_full_blocks(r); block++) {
-        decode_engine_persist(r, block);
-    }
-}
-
 static void persist_prompt(struct decode_request *r)
 {
     if (new_prompt_blocks(r) == 0) {
@@ -250,7 +241,8 @@ static void persist_prompt(struct decode_request *r)
         return;
     }
     if (in_hbm(r)) {
-        persist_prompt_from_hbm(r);
+        r->n_writing_prompt = new_prompt_blocks(r);
+        decode_engine_persist(r, r->start.r.hit_tok / kv_of(r)->block_tok, new_prompt_blocks(r));
         return;
     }
     r->persist = (struct dp_op){.kind = DP_STORAGE_WRITE,
@@ -480,6 +472,7 @@ int decode_node_init(struct decode_node *dn, const struct cluster *cluster,
     space_init(&dn->dram, ports->loop, cluster->dram_buffer_bytes);
     space_init(&dn->staging, ports->loop, cluster->persist_buffer_bytes);
     pool_init(&dn->requests, sizeof(struct decode_request));
+    pool_init(&dn->block_copies, sizeof(struct block_copy));
     pool_init(&dn->block_writes, sizeof(struct block_write));
     idmap_init(&dn->by_id);
     list_init(&dn->all);
@@ -517,6 +510,7 @@ void decode_node_done(struct decode_node *dn)
     space_done(&dn->dram);
     space_done(&dn->staging);
     pool_done(&dn->requests);
+    pool_done(&dn->block_copies);
     pool_done(&dn->block_writes);
     decode_kept_done(dn);
     idmap_done(&dn->by_id);

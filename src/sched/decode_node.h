@@ -12,8 +12,9 @@
  *
  * Who persists what: the decode node writes the prompt's new full blocks from its buffer as soon as
  * the prompt is complete, and every block that decoding fills, or that never was in DRAM, by way of
- * a staging buffer of its own (so that persisting never waits for a prompt that waits for HBM). The
- * request is over when all of it is durable.
+ * a staging buffer of its own (so that persisting never waits for a prompt that waits for HBM):
+ * copied together, as far as half of that buffer goes, and written block by block. The request is
+ * over when all of it is durable.
  *
  * When a prefill node dies (MSG_DEAD), its requests here that have not finished are cancelled:
  * their reads and pushes end, their sequence leaves the decode loop, blocks on their way to storage
@@ -68,7 +69,7 @@ struct decode_node {
     struct space staging;       /* bytes, for decoded blocks */
     struct space *hbm;          /* blocks, by GPU */
     uint64_t *expander_free_ns; /* by GPU: when it has expanded what was admitted so far */
-    struct pool requests, block_writes;
+    struct pool requests, block_copies, block_writes;
     struct list all; /* requests */
     struct idmap by_id;
     struct pool kept; /* struct decode_kept */

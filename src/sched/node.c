@@ -33,6 +33,24 @@ void node_restart_fetches(struct node *n)
     loop_arm(n->ports.loop, &n->fetch_timer, loop_now_ns(n->ports.loop) + phase_ns);
 }
 
+void node_pause_fetches(struct node *n)
+{
+    n->paused_fetch_ns = n->fetch_timer.when_ns;
+    loop_disarm(n->ports.loop, &n->fetch_timer);
+}
+
+void node_resume_fetches(struct node *n)
+{
+    uint64_t now = loop_now_ns(n->ports.loop), period = n->cluster->fetch_period_ns;
+    uint64_t next = n->paused_fetch_ns;
+    if (next < now) {
+        next += (now - next + period - 1) / period * period;
+    }
+    if (!n->stopped) {
+        loop_arm(n->ports.loop, &n->fetch_timer, next);
+    }
+}
+
 void node_stop(struct node *n)
 {
     n->stopped = true;

@@ -24,6 +24,7 @@ struct node {
     struct node_ports ports;
     uint32_t id;
     struct loop_timer fetch_timer;
+    uint64_t paused_fetch_ns; /* when the fetch that was due at node_pause_fetches() would be */
     struct msg_fetch report;
     bool fetches_itself; /* calls node_fetch() when it is time: the periodic fetch pauses */
     bool stopped;
@@ -46,6 +47,10 @@ void node_restart_fetches(struct node *n);
 
 /* Sends the report and calls for work now. */
 void node_fetch(struct node *n);
+
+/* No fetches for a while, and again from the next time on at which there would have been one. */
+void node_pause_fetches(struct node *n);
+void node_resume_fetches(struct node *n);
 
 /* No more fetches. */
 void node_stop(struct node *n);

@@ -63,6 +63,7 @@ refuse /dev/zero
 refuse quickstart --series "$tmp/../$(basename "$tmp")/rows"
 refuse scenarios/quickstart.json --set cluster.storage.capacity_bytes=1MB
 refuse quickstart --set system.preset=basic --set system.decode_reuse=hbm
+refuse quickstart --set system.restore=compressed --set system.restore_ratio=1e-9
 refuse weka-sessions --set system.decode_reuse=hbm
 refuse weka-sessions --set cluster.storage.capacity_bytes=1TB
 refuse quickstart --explain
@@ -70,6 +71,17 @@ refuse quickstart --seed -1
 refuse quickstart --format yaml
 refuse quickstart --frob
 compare refused "$refused"
+
+# What does not make a cluster is not explained either: the same words.
+for set in cluster.storage.capacity_bytes=1MB cluster.dram_buffer_bytes=2MB; do
+    for explain in '' --explain; do
+        "$dualpath" run quickstart --set $set $explain >"$tmp/out" 2>"$tmp/err$explain"
+        status=$?
+        [ $status = 2 ] && [ ! -s "$tmp/out" ] || fail "$explain $set: exit $status"
+    done
+    grep -q "${set%=*}: found" "$tmp/err" || fail "$set: $(cat "$tmp/err")"
+    diff "$tmp/err" "$tmp/err--explain" || fail "$set: other words with --explain"
+done
 
 # A NIC of 400 Gb/s written as 400 GB/s is suspicious, not wrong.
 "$dualpath" run quickstart --set cluster.cnic_Bps=400GB/s >"$tmp/out" 2>"$tmp/err" || fail "400GB/s"

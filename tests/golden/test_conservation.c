@@ -219,7 +219,7 @@ START_TEST(test_every_account)
         {.text = "decode HBM", .wide = &dn->hbm[7].used},
         {.text = "requests left at a prefill node", .narrow = &s->prefill[0].requests.n_used},
         {.text = "requests left at a decode node", .narrow = &dn->requests.n_used},
-        {.text = "blocks left at a decode node", .narrow = &dn->block_writes.n_used},
+        {.text = "blocks left at a decode node", .narrow = &dn->block_copies.n_used},
         {.text = "requests left at the scheduler", .narrow = &s->central.requests.n_used},
         {.text = "requests left at the client", .narrow = &s->client.requests.n_used},
     };

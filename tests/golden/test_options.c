@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "input/scenario_derive.h"
+#include "plan/simulation.h"
 
 struct turn {
     unsigned session, turn, prompt_tok, hit_tok, gen_tok;
@@ -20,6 +21,7 @@ struct run {
     struct scenario sc;
     struct scenario_derived d;
     struct result result;
+    uint64_t persist_ops;
     struct turn *turns; /* by session, then turn */
     size_t n;
 };
@@ -61,6 +63,7 @@ static struct run run_of(const char *const *sets)
     ck_assert_msg(rc == 0, "%s: %s: %s", err.source, err.field, err.text);
     rc = simulation_run(s, &r.result, &err);
     ck_assert_msg(rc == 0, "%s: %s", err.field, err.text);
+    r.persist_ops = s->dp.dp.accounts[DP_CLASS_PERSIST].ops_in;
     simulation_free(s);
     fclose(options.requests_csv);
     read_turns(&r, csv);
@@ -157,6 +160,25 @@ START_TEST(test_direct_saves_the_copy)
 }
 END_TEST
 
+/* A prompt's new blocks leave HBM by one copy, those of decoding as each is full; all of them are
+ * written one by one. */
+START_TEST(test_prompt_leaves_hbm_at_once)
+{
+    struct run r = run_of(SETS(one_agent, seed, "system.decode_buffer=hbm"));
+    uint64_t copies = 0, blocks = 0;
+    for (size_t i = 0; i < r.n; i++) {
+        const struct turn *t = &r.turns[i];
+        unsigned prompt = t->prompt_tok / 64, context = (t->prompt_tok + t->gen_tok - 1) / 64;
+        copies += (prompt > t->hit_tok / 64) + (context - prompt);
+        blocks += context - t->hit_tok / 64;
+    }
+    ck_assert_uint_gt(blocks, 2 * copies);
+    ck_assert_uint_eq(r.result.storage_written_bytes, blocks * r.d.full_block_bytes);
+    ck_assert_uint_eq(r.persist_ops, copies + blocks);
+    free(r.turns);
+}
+END_TEST
+
 #define EQUALLY_GOOD 0.01 /* so far apart are runs of one load whose events come in another order */
 
 /*
@@ -246,6 +268,28 @@ START_TEST(test_capacity_alone)
 }
 END_TEST
 
+/* A million seconds of tools between the turns: no fetch comes meanwhile, and the fetches that find
+ * a turn are those of the period's grid, which the two nodes divide between them. */
+START_TEST(test_idle)
+{
+    struct run r =
+        run_of(SETS(one_agent, seed, "workload.tool_latency_s=1e6", "report.balance_window_s=1e6",
+                    "cluster.storage.latency_median_s=0"));
+    const struct scenario_system *s = &r.sc.system;
+    ck_assert_uint_gt(r.n, 10);
+    for (size_t i = 0; i < r.n; i++) {
+        const struct turn *t = &r.turns[i];
+        double fetched = (t->arrival_s + t->sched_s - s->scheduler_cost_s) / s->fetch_period_s;
+        /* 1e8 s in a double are exact to 15 ns, 6e-7 of half a period. */
+        ck_assert_double_eq_tol(2 * fetched, round(2 * fetched), 1e-6);
+        ck_assert_double_le(t->sched_s, s->fetch_period_s + s->scheduler_cost_s + 2e-9);
+        ck_assert(i == 0 || t->arrival_s - t[-1].last_s > 1e6 - 1);
+    }
+    ck_assert_uint_lt(r.result.events, 1000 * r.n); /* else 1e6 / 0.05 of each node */
+    free(r.turns);
+}
+END_TEST
+
 /* Memories that hold a few requests: claims wait, what is kept is dropped, reads fall back. */
 static const char *const tight[][5] = {
     {"system.path_policy=split", "cluster.dram_buffer_bytes=1.5GB", "system.quota_s=30ms"},
@@ -294,9 +338,11 @@ int main(void)
     tcase_add_test(tc, test_split_halves_reads);
     tcase_add_test(tc, test_split_under_load);
     tcase_add_test(tc, test_direct_saves_the_copy);
+    tcase_add_test(tc, test_prompt_leaves_hbm_at_once);
     tcase_add_test(tc, test_direct_holds_hbm);
     tcase_add_test(tc, test_kept_bytes);
     tcase_add_test(tc, test_capacity_alone);
+    tcase_add_test(tc, test_idle);
     tcase_add_loop_test(tc, test_tight, 0, sizeof(tight) / sizeof(tight[0]));
     suite_add_tcase(suite, tc);
     return run_suite(suite);

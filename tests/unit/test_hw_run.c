@@ -249,7 +249,8 @@ static void bark(struct loop_timer *t)
 static void init_agents(struct run *r)
 {
     const struct cluster *c = &r->cluster;
-    struct client_observer observer = {r, turn_arrived, turn_over, session_over, all_over, fault};
+    struct client_observer observer = {r,        turn_arrived, turn_over, session_over,
+                                       all_over, fault,        NULL};
     r->workload = (struct workload){&workload_ops, N_SESSIONS, c->kv.block_tok};
     ck_assert_int_eq(sim_messages_init(&r->messages, &r->loop, MSG_NODE(N_NODES), 0), 0);
     struct node_ports ports = {&r->loop, &r->dp.dp, &r->messages.port, &r->compute.port};

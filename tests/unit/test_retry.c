@@ -180,7 +180,7 @@ static void check_node(const struct drill *d, uint32_t i)
     ck_assert_uint_eq(n->n_doomed, 0);
     ck_assert(!n->clear_pending);
     ck_assert_uint_eq(prefill ? pn->dram.used : dn->dram.used + dn->staging.used, 0);
-    ck_assert_uint_eq(prefill ? pn->requests.n_used : dn->requests.n_used + dn->block_writes.n_used,
+    ck_assert_uint_eq(prefill ? pn->requests.n_used : dn->requests.n_used + dn->block_copies.n_used,
                       0);
     ck_assert_uint_eq(s->central.read_assigned_tok[i], n->report.read_done_tok);
     for (uint32_t gpu = 0; gpu < c->gpus_per_node; gpu++) {
