@@ -91,8 +91,8 @@ struct prefill_group {
     uint32_t n_local; /* engines of it on this node */
     uint32_t n_local_running;
     uint32_t n_local_to_start; /* told to start a forward, and not yet done with the one before */
-    bool announced;       /* this node has told the leader that it has work */
-    bool running, wanted; /* leader only: a forward is going on; another one is asked for */
+    bool announced;            /* this node has told the leader that it has work */
+    bool running, wanted;      /* leader only: a forward is going on; another one is asked for */
 };
 
 struct prefill_node {
