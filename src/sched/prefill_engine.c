@@ -581,6 +581,7 @@ void prefill_engine_start(struct prefill_engine *e)
         join_forward(e);
     }
     prefill_engine_announce(e);
+    prefill_group_engine_started(e->owner, prefill_group_of(e->owner, e->gpu));
 }
 
 void prefill_engine_init(struct prefill_engine *e, struct prefill_node *owner, uint16_t gpu)

@@ -26,6 +26,7 @@ void prefill_engine_pushed(struct prefill_request *r, uint32_t stream, uint32_t 
 
 /* Of prefill_node.c. */
 struct prefill_group *prefill_group_of(struct prefill_node *pn, uint32_t gpu);
+void prefill_group_engine_started(struct prefill_node *pn, struct prefill_group *g);
 void prefill_group_engine_done(struct prefill_node *pn, struct prefill_group *g);
 void prefill_request_forget(struct prefill_request *r);
 

@@ -185,14 +185,19 @@ static void on_ep_start(struct prefill_node *pn, const struct msg_ep *m)
     const struct cluster *c = pn->node.cluster;
     struct prefill_group *g = group_by_id(pn, m->group);
     g->announced = false;
-    g->n_local_running = g->n_local;
+    g->n_local_running = g->n_local_to_start = g->n_local;
+    pn->node.fetches_itself = c->fetch_at_forward;
     for (uint32_t gpu = 0; gpu < c->gpus_per_node; gpu++) {
         if (prefill_group_of(pn, gpu) == g) {
             prefill_engine_start(&pn->engines[gpu]);
         }
     }
-    if (c->fetch_at_forward) {
-        pn->node.fetches_itself = true;
+}
+
+void prefill_group_engine_started(struct prefill_node *pn, struct prefill_group *g)
+{
+    assert(g->n_local_to_start > 0);
+    if (--g->n_local_to_start == 0 && pn->node.cluster->fetch_at_forward) {
         node_fetch(&pn->node);
     }
 }
