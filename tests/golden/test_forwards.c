@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Which forward a request is in: one fetched when a forward has started is in the next, and a
+ * prompt that was cut goes on in the next, with layer streaming and without.
+ *
+ * Two prefill GPUs in one EP group, engines in turn. The first forward has session 0 alone, the one
+ * whose message comes first. Sessions 1 (three chunks) and 2 begin in the second; 3 is behind 1 on
+ * its GPU, so that each forward follows the one before at once. Session 4 comes during the second,
+ * is fetched at the start of the third, while without layer streaming the KV of 2 leaves its GPU,
+ * and is computed in the fourth: its first token comes with that of session 1.
+ */
+#include "check_suite.h"
+#include "scenario_run.h"
+
+#define N_SESSIONS 5
+
+static const char trace[] =
+    "{\"schema\":\"dualpath/trace/1\",\"block_tok\":0,\"sessions\":5}\n"
+    "{\"arrival_ns\":1000000,\"turns\":[{\"prompt_tok\":64,\"gen_tok\":1}]}\n"
+    "{\"arrival_ns\":1000001,\"turns\":[{\"prompt_tok\":60000,\"gen_tok\":1}]}\n"
+    "{\"arrival_ns\":1000002,\"turns\":[{\"prompt_tok\":8000,\"gen_tok\":1}]}\n"
+    "{\"arrival_ns\":1000003,\"turns\":[{\"prompt_tok\":64,\"gen_tok\":1}]}\n"
+    "{\"arrival_ns\":400000000,\"turns\":[{\"prompt_tok\":64,\"gen_tok\":1}]}\n";
+
+static void first_tokens(const char *const *sets, double ret_s[N_SESSIONS])
+{
+    char path[] = "/tmp/dualpath-forwards-XXXXXX", *csv = NULL;
+    size_t size = 0;
+    struct scenario sc;
+    struct simulation *s;
+    struct result r;
+    struct err err = ERR_INIT;
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, trace, strlen(trace)), (ssize_t)strlen(trace));
+    close(fd);
+    must_read_scenario("quickstart", sets, &sc);
+    snprintf(sc.workload.trace, sizeof(sc.workload.trace), "%s", path);
+    snprintf(sc.workload.trace_path, sizeof(sc.workload.trace_path), "%s", path);
+    sc.workload.arrival = ARRIVAL_RECORDED;
+    sc.workload.agents = 0;
+    struct simulation_options options = {.requests_csv = open_memstream(&csv, &size)};
+    int rc = simulation_new(&sc, &options, &s, &err);
+    unlink(path);
+    ck_assert_msg(rc == 0, "%s: %s: %s", err.source, err.field, err.text);
+    ck_assert_int_eq(simulation_run(s, &r, &err), 0);
+    simulation_free(s);
+    fclose(options.requests_csv);
+    const char *line = csv;
+    for (int i = 0; i < N_SESSIONS; i++) {
+        unsigned session;
+        double first_s;
+        line = strchr(line, '\n') + 1;
+        ck_assert_int_eq(sscanf(line, "%u,%*u,%*u,%*u,%*u,%*f,%lf", &session, &first_s), 2);
+        ck_assert_uint_lt(session, N_SESSIONS);
+        ret_s[session] = first_s;
+    }
+    free(csv);
+}
+
+static void check_forwards(const char *preset)
+{
+    double first_s[N_SESSIONS];
+    first_tokens(SETS(preset, "system.scheduler=round_robin", "workload.max_len_tok=128K",
+                      "cluster.gpus_per_node=2", "system.quota_s=300ms"),
+                 first_s);
+    ck_assert_double_lt(first_s[0], 0.4);
+    ck_assert_double_gt(first_s[2], 0.4);
+    ck_assert_double_lt(first_s[2], first_s[4]);
+    ck_assert_double_eq(first_s[3], first_s[1]);
+    ck_assert_double_eq(first_s[4], first_s[1]);
+}
+
+START_TEST(test_not_layerwise)
+{
+    check_forwards("system.preset=basic");
+}
+END_TEST
+
+START_TEST(test_layerwise)
+{
+    check_forwards("system.preset=layerwise");
+}
+END_TEST
+
+START_TEST(test_free_transfers)
+{
+    check_forwards("system.preset=oracle");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("forwards");
+    TCase *tc = tcase_create("all");
+    tcase_add_test(tc, test_not_layerwise);
+    tcase_add_test(tc, test_layerwise);
+    tcase_add_test(tc, test_free_transfers);
+    suite_add_tcase(suite, tc);
+    return run_suite(suite);
+}
