@@ -15,11 +15,10 @@
 #define COMPOSE_PERSIST_BUFFER_SHARE 0.05
 
 /*
- * Layer streaming of fidelity "auto": a forward in this many stages, the last layer apart. Inside
- * a stage transfers and computation are taken to overlap freely, which is wrong by most when they
- * take equally long; so there are more stages when the typical request's hits take
- * COMPOSE_NEAR_BALANCE times as long to reach the GPU as its forward takes, or the inverse, or
- * anything between. Figures: sim/README.md.
+ * Layer streaming of fidelity "auto": a forward in this many stages. Inside a stage transfers and
+ * computation are taken to overlap freely, which is wrong by most when they take equally long; so
+ * there are more stages when the typical request's hits take COMPOSE_NEAR_BALANCE times as long to
+ * reach the GPU as its forward takes, or the inverse, or anything between. Figures: sim/README.md.
  */
 #define COMPOSE_STAGES_NEAR  8u
 #define COMPOSE_STAGES_FAR   4u

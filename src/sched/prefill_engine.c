@@ -427,28 +427,35 @@ static void send_first_token(struct prefill_request *r)
     node_send(&pn->node, MSG_CLIENT, &m);
 }
 
-/* Returns whether the engine packs again only once the chunk's KV is out: always without layer
- * streaming; else for a cut request, which would miss the next forward by the last layers. */
-static bool finish_item(struct prefill_request *r)
+static void finish_items(struct prefill_engine *e)
 {
-    const struct cluster *c = r->owner->node.cluster;
-    r->computing = false;
-    if (r->cancelled) {
-        prefill_request_settle(r);
-        return false;
+    bool drain = !cluster_of(e)->layerwise;
+    uint32_t n = e->n_batch;
+    e->n_draining = 0;
+    for (uint32_t i = 0; drain && i < n; i++) {
+        e->n_draining += !e->batch[i]->cancelled;
     }
-    r->owner->computed_tok += r->chunk_tok;
-    bool last = is_last_chunk(r), draining = !c->layerwise || (!last && !r->stored);
-    r->draining = draining;
-    if (last) {
-        send_first_token(r);
+    e->state = e->n_draining > 0 ? PREFILL_DRAINING : PREFILL_FORWARD;
+    e->n_batch = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        struct prefill_request *r = e->batch[i];
+        if (r->cancelled) {
+            r->computing = false;
+            prefill_request_settle(r);
+            continue;
+        }
+        e->owner->computed_tok += r->chunk_tok;
+        if (is_last_chunk(r)) {
+            send_first_token(r);
+        }
+        r->computing = false;
+        if (drain) {
+            r->draining = true;
+            start_store(r, cluster_of(e)->kv.n_layers);
+        } else {
+            chunk_over(r);
+        }
     }
-    if (c->layerwise) {
-        chunk_over(r);
-    } else {
-        start_store(r, c->kv.n_layers);
-    }
-    return draining;
 }
 
 static void forward_done(struct compute_forward *f)
@@ -461,12 +468,7 @@ static void forward_done(struct compute_forward *f)
     }
     e->attention_ns += (uint64_t)f->attention_ns;
     e->full_ns += (uint64_t)(e->fill * (double)(f->done_ns - f->start_ns));
-    e->n_draining = 0;
-    for (uint32_t i = 0; i < e->n_batch; i++) {
-        e->n_draining += finish_item(e->batch[i]);
-    }
-    e->n_batch = 0;
-    e->state = e->n_draining > 0 ? PREFILL_DRAINING : PREFILL_FORWARD;
+    finish_items(e);
     prefill_group_engine_done(pn, prefill_group_of(pn, e->gpu));
     if (e->state == PREFILL_FORWARD) {
         idle(e);

@@ -11,8 +11,6 @@
  * An engine packs its ready requests into a forward first come first served until the predicted
  * attention time would pass the quota; the one that overflows is cut (chunked prefill). All engines
  * of an EP group start together, on the word of the group's leader: the node of its first engine.
- * What the node fetches once they have packed is for the forward after; a cut request is in it too,
- * so that its engine waits until the KV of the chunk before is out.
  *
  * When a decode node dies (MSG_DEAD), its requests here are cancelled; one in a forward is dropped
  * from it, and the others of the batch go on.
@@ -64,8 +62,7 @@ enum prefill_engine_state {
     PREFILL_IDLE,
     PREFILL_LOADING, /* without layer streaming: KV of the whole batch on its way in */
     PREFILL_FORWARD,
-    PREFILL_DRAINING, /* KV on its way out: of a cut request, without layer streaming of the whole
-                         batch */
+    PREFILL_DRAINING, /* without layer streaming: KV of the whole batch on its way out */
 };
 
 struct prefill_engine {

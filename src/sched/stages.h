@@ -18,13 +18,11 @@ static inline uint32_t next_load_mark(const struct cluster *c, uint32_t n)
     return mark < c->kv.n_layers ? mark : c->kv.n_layers;
 }
 
-/* The same of computed layers: the last of each stage. The last stage is one layer: a cut prompt
- * and its decode node wait for what is stored after it. */
+/* The same of computed layers: the last of each stage. */
 static inline uint32_t next_compute_mark(const struct cluster *c, uint32_t n)
 {
     uint32_t mark = n / c->stage_layers * c->stage_layers + c->stage_layers;
-    uint32_t end = n + 1 < c->kv.n_layers ? c->kv.n_layers - 1 : c->kv.n_layers;
-    return mark < end ? mark : end;
+    return mark < c->kv.n_layers ? mark : c->kv.n_layers;
 }
 
 #endif

@@ -117,14 +117,6 @@ static double forward_compute_ns(struct sim_forward_group *g)
     return timing_forward_ns(tm, slowest + timing_experts_ns(tm, group_tok, n_gpus));
 }
 
-static uint32_t stage_end(uint32_t layer, uint32_t stage_layers, uint32_t total)
-{
-    if (stage_layers >= total || layer + 1 == total) {
-        return total;
-    }
-    return layer + stage_layers < total - 1 ? layer + stage_layers : total - 1;
-}
-
 static void start_stage_if_ready(struct sim_forward_group *g, double extra_ns)
 {
     uint32_t total = layers_total(g);
@@ -133,7 +125,8 @@ static void start_stage_if_ready(struct sim_forward_group *g, double extra_ns)
         leave_links(g);
         return;
     }
-    g->stage_end = stage_end(g->layer, g->sc->config.stage_layers, total);
+    uint32_t end = g->layer + g->sc->config.stage_layers;
+    g->stage_end = end < total ? end : total;
     double share = (double)(g->stage_end - g->layer) / total;
     double ns = g->compute_ns * share + extra_ns;
     ns += enter_links(g, ns, share);

@@ -3,11 +3,10 @@
  * Prefill forwards and decode loops in virtual time, from model/timing.h.
  *
  * Forward of an EP group: starts when all its engines have joined. It runs in stages of
- * stage_layers layers, the last of one layer. A stage that starts with layer a may begin once every
- * engine has the KV of layer a; the forward ends no earlier than one layer's time after the KV of
- * the last layer has arrived everywhere. With stage_layers = 1 that is exact layer by layer; with
- * longer stages transfer and computation inside a stage are taken to overlap freely. A stage costs
- * its share of
+ * stage_layers layers. A stage that starts with layer a may begin once every engine has the KV of
+ * layer a; the forward ends no earlier than one layer's time after the KV of the last layer has
+ * arrived everywhere. With stage_layers = 1 that is exact layer by layer; with longer stages
+ * transfer and computation inside a stage are taken to overlap freely. A stage costs its share of
  *     max over engines (attention + cached + linear + restoration) + experts(tokens of the group).
  *
  * Collectives (model/collectives.h) load the NICs of their group while a stage or an epoch lasts,

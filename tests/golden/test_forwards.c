@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Which forward a request is in: one fetched when a forward has started is in the next, and a
- * prompt that was cut goes on in the next, with layer streaming and without.
+ * prompt that was cut goes on in the next.
  *
  * Two prefill GPUs in one EP group, engines in turn. The first forward has session 0 alone, the one
  * whose message comes first. Sessions 1 (three chunks) and 2 begin in the second; 3 is behind 1 on
@@ -77,12 +77,6 @@ START_TEST(test_not_layerwise)
 }
 END_TEST
 
-START_TEST(test_layerwise)
-{
-    check_forwards("system.preset=layerwise");
-}
-END_TEST
-
 START_TEST(test_free_transfers)
 {
     check_forwards("system.preset=oracle");
@@ -94,7 +88,6 @@ int main(void)
     Suite *suite = suite_create("forwards");
     TCase *tc = tcase_create("all");
     tcase_add_test(tc, test_not_layerwise);
-    tcase_add_test(tc, test_layerwise);
     tcase_add_test(tc, test_free_transfers);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

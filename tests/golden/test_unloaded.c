@@ -176,14 +176,6 @@ static void arrive_all(const struct world *w, uint64_t start_ns, uint64_t hit_to
     }
 }
 
-/* Layers of the stage that begins with a layer: the last stage has one. */
-static uint32_t stage_layers(const struct world *w, uint32_t layer)
-{
-    uint32_t left = w->n_layers - layer;
-    uint32_t most = left > 1 && w->stage_layers < w->n_layers ? left - 1 : left;
-    return most < w->stage_layers ? most : w->stage_layers;
-}
-
 /* Ends of the stages of a forward that starts at start_ns; returns the end of the last one. */
 static uint64_t forward_ends(const struct world *w, uint64_t start_ns, uint64_t cached_tok,
                              uint64_t new_tok, const struct arrivals *in, uint64_t *ret_ends,
@@ -197,8 +189,9 @@ static uint64_t forward_ends(const struct world *w, uint64_t start_ns, uint64_t 
     double compute = hypot(busy, w->sc.timing.forward_floor_s * 1e9);
     double fixed = timing_forward_fixed_ns(&w->tm);
     uint64_t t = start_ns;
-    for (uint32_t layer = 0, layers; layer < w->n_layers; layer += layers) {
-        layers = stage_layers(w, layer);
+    for (uint32_t layer = 0; layer < w->n_layers; layer += w->stage_layers) {
+        uint32_t left = w->n_layers - layer;
+        uint32_t layers = left < w->stage_layers ? left : w->stage_layers;
         uint64_t there = in->at_ns[layer + 1];
         t = t > there ? t : there;
         t += (uint64_t)llround(compute * layers / w->n_layers + (layer == 0 ? fixed : 0));
@@ -214,8 +207,9 @@ static uint64_t forward_ends(const struct world *w, uint64_t start_ns, uint64_t 
 static uint64_t stored_ns(const struct world *w, uint64_t tok, const uint64_t *ends, uint32_t n)
 {
     uint64_t t = ends[0] + w->transfer_ns;
-    for (uint32_t i = 0, layer = 0, layers; i < n; i++, layer += layers) {
-        layers = stage_layers(w, layer);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t left = w->n_layers - i * w->stage_layers;
+        uint32_t layers = left < w->stage_layers ? left : w->stage_layers;
         t = t > ends[i] ? t : ends[i];
         t += moving_ns((double)(layers * tok * w->layer_tok_bytes), w->sc.cluster.cnic_Bps);
     }
