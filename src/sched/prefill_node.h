@@ -11,6 +11,7 @@
  * An engine packs its ready requests into a forward first come first served until the predicted
  * attention time would pass the quota; the one that overflows is cut (chunked prefill). All engines
  * of an EP group start together, on the word of the group's leader: the node of its first engine.
+ * What the node fetches once they have packed is for the forward after.
  *
  * When a decode node dies (MSG_DEAD), its requests here are cancelled; one in a forward is dropped
  * from it, and the others of the batch go on.
