@@ -510,8 +510,7 @@ static void take(struct prefill_engine *e, struct prefill_request *r, uint32_t n
     e->owner->n_chunks++;
 }
 
-/* First come first served, until the quota of predicted attention time or the room in HBM is used
- * up. */
+/* First come first served, until the quota of attention time or the room in HBM is used up. */
 static void pack(struct prefill_engine *e)
 {
     const struct cluster *c = cluster_of(e);
