@@ -39,12 +39,11 @@ double scenario_stored_bytes(const struct scenario *sc)
 uint64_t scenario_beta_tok(const struct scenario *sc)
 {
     struct timing_model tm = timing_of(sc);
-    uint32_t gpus = sc->system.prefill_ep_gpus;
     double context = fmax((double)sc->workload.max_len_tok / 2, 1);
     double new_tok = context / 20, quota_ns = sc->system.quota_s * 1e9;
     double attention = timing_attention_ns(&tm, context - new_tok, new_tok);
-    double busy_ns = attention + timing_cached_ns(&tm, context - new_tok) +
-                     timing_linear_ns(&tm, new_tok) + timing_experts_ns(&tm, new_tok * gpus, gpus);
+    double busy_ns =
+        timing_alike_ns(&tm, 1, context - new_tok, new_tok, sc->system.prefill_ep_gpus);
     double requests = fmax(quota_ns / attention, 1);
     double ns =
         (timing_forward_fixed_ns(&tm) + timing_forward_ns(&tm, requests * busy_ns)) / requests;

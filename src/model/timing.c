@@ -146,6 +146,14 @@ double timing_experts_ns(const struct timing_model *tm, double group_tok, uint32
                        expert_bytes(tm, &p, group_tok, group_gpus) / hbm_rate(tm)));
 }
 
+double timing_alike_ns(const struct timing_model *tm, double n, double cached_tok, double new_tok,
+                       uint32_t group_gpus)
+{
+    return n * (timing_attention_ns(tm, cached_tok, new_tok) + timing_cached_ns(tm, cached_tok)) +
+           timing_linear_ns(tm, n * new_tok) +
+           timing_experts_ns(tm, n * new_tok * group_gpus, group_gpus);
+}
+
 static double project_s(const struct timing_model *tm, double tok)
 {
     double rate = gemm_peak(tm) * tm->gpu.mfu_gemm * tm->config.linear_efficiency;

@@ -111,6 +111,11 @@ double timing_linear_ns(const struct timing_model *tm, double new_tok);
  * if dense. */
 double timing_experts_ns(const struct timing_model *tm, double group_tok, uint32_t group_gpus);
 
+/* Kernels of a forward in which each of group_gpus GPUs has n requests of new_tok tokens on
+ * cached_tok: what timing_forward_ns() takes. */
+double timing_alike_ns(const struct timing_model *tm, double n, double cached_tok, double new_tok,
+                       uint32_t group_gpus);
+
 /*
  * Restoration of the KV of tok tokens on one GPU, all layers.
  *   PROJECT  one product, hypot of its two roofs like the others: card_restore_flops_per_tok() at

@@ -69,9 +69,7 @@ static double transfer_over_compute(const struct scenario *sc, const struct clus
     double context = fmax((double)sc->workload.max_len_tok / 2, 1), new_tok = context / 20;
     double bytes = (context - new_tok) * (double)c->kv.layer_tok_bytes * c->kv.n_layers;
     double compute_ns =
-        timing_attention_ns(c->timing, context - new_tok, new_tok) +
-        timing_cached_ns(c->timing, context - new_tok) + timing_linear_ns(c->timing, new_tok) +
-        timing_experts_ns(c->timing, new_tok * c->prefill_ep_gpus, c->prefill_ep_gpus);
+        timing_alike_ns(c->timing, 1, context - new_tok, new_tok, c->prefill_ep_gpus);
     double Bps = compose_engine_nic_Bps(sc) / compose_hbm_copies(sc);
     return compute_ns > 0 ? bytes / Bps * 1e9 / compute_ns : INFINITY;
 }

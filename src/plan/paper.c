@@ -106,13 +106,9 @@ static double forward_ns(const struct scenario *sc, double n)
 {
     const struct timing_model tm = {
         .card = sc->model, .gpu = sc->cluster.gpu, .config = sc->timing, .tp = sc->system.tp_gpus};
-    double cached = (double)sc->workload.max_len_tok / 2 - APPEND_TOK, tok = n * APPEND_TOK;
-    uint32_t gpus = sc->system.prefill_ep_gpus;
-    return timing_forward_fixed_ns(&tm) +
-           timing_forward_ns(
-               &tm,
-               n * (timing_attention_ns(&tm, cached, APPEND_TOK) + timing_cached_ns(&tm, cached)) +
-                   timing_linear_ns(&tm, tok) + timing_experts_ns(&tm, tok * gpus, gpus));
+    double cached = (double)sc->workload.max_len_tok / 2 - APPEND_TOK;
+    double busy_ns = timing_alike_ns(&tm, n, cached, APPEND_TOK, sc->system.prefill_ep_gpus);
+    return timing_forward_fixed_ns(&tm) + timing_forward_ns(&tm, busy_ns);
 }
 
 static int batch_efficiency(const struct target *t, double *ret, struct err *err)

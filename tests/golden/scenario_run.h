@@ -47,6 +47,33 @@ static inline void must_run(const struct scenario *sc, struct simulation **ret_s
     ck_assert_msg(rc == 0, "%s: %s", err.field, err.text);
 }
 
+/* Replays a trace's text, as recorded, on the scenario; must succeed. Returns the requests' CSV, to
+ * be freed. */
+static inline char *replayed_requests(struct scenario *sc, const char *trace)
+{
+    char path[] = "/tmp/dualpath-replay-XXXXXX", *csv = NULL;
+    size_t size = 0;
+    struct simulation *s;
+    struct result r;
+    struct err err = ERR_INIT;
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, trace, strlen(trace)), (ssize_t)strlen(trace));
+    close(fd);
+    snprintf(sc->workload.trace, sizeof(sc->workload.trace), "%s", path);
+    snprintf(sc->workload.trace_path, sizeof(sc->workload.trace_path), "%s", path);
+    sc->workload.arrival = ARRIVAL_RECORDED;
+    sc->workload.agents = 0;
+    struct simulation_options options = {.requests_csv = open_memstream(&csv, &size)};
+    int rc = simulation_new(sc, &options, &s, &err);
+    unlink(path);
+    ck_assert_msg(rc == 0, "%s: %s: %s", err.source, err.field, err.text);
+    ck_assert_int_eq(simulation_run(s, &r, &err), 0);
+    simulation_free(s);
+    fclose(options.requests_csv);
+    return csv;
+}
+
 static inline json_t *result_json(const struct result *r)
 {
     char *text = NULL;

@@ -24,28 +24,9 @@ static const char trace[] =
 
 static void first_tokens(const char *const *sets, double ret_s[N_SESSIONS])
 {
-    char path[] = "/tmp/dualpath-forwards-XXXXXX", *csv = NULL;
-    size_t size = 0;
     struct scenario sc;
-    struct simulation *s;
-    struct result r;
-    struct err err = ERR_INIT;
-    int fd = mkstemp(path);
-    ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(write(fd, trace, strlen(trace)), (ssize_t)strlen(trace));
-    close(fd);
     must_read_scenario("quickstart", sets, &sc);
-    snprintf(sc.workload.trace, sizeof(sc.workload.trace), "%s", path);
-    snprintf(sc.workload.trace_path, sizeof(sc.workload.trace_path), "%s", path);
-    sc.workload.arrival = ARRIVAL_RECORDED;
-    sc.workload.agents = 0;
-    struct simulation_options options = {.requests_csv = open_memstream(&csv, &size)};
-    int rc = simulation_new(&sc, &options, &s, &err);
-    unlink(path);
-    ck_assert_msg(rc == 0, "%s: %s: %s", err.source, err.field, err.text);
-    ck_assert_int_eq(simulation_run(s, &r, &err), 0);
-    simulation_free(s);
-    fclose(options.requests_csv);
+    char *csv = replayed_requests(&sc, trace);
     const char *line = csv;
     for (int i = 0; i < N_SESSIONS; i++) {
         unsigned session;

@@ -322,26 +322,7 @@ static void check_row(const struct world *w, const struct row *q, const struct r
 /* Replays one session of two turns and returns their rows. */
 static void run_session(struct world *w, const char *trace, struct row rows[2])
 {
-    char path[] = "/tmp/dualpath-unloaded-XXXXXX", *csv = NULL;
-    size_t size = 0;
-    struct simulation *s;
-    struct result r;
-    struct err err = ERR_INIT;
-    int fd = mkstemp(path);
-    ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(write(fd, trace, strlen(trace)), (ssize_t)strlen(trace));
-    close(fd);
-    struct simulation_options options = {.requests_csv = open_memstream(&csv, &size)};
-    snprintf(w->sc.workload.trace, sizeof(w->sc.workload.trace), "%s", path);
-    snprintf(w->sc.workload.trace_path, sizeof(w->sc.workload.trace_path), "%s", path);
-    w->sc.workload.arrival = ARRIVAL_RECORDED;
-    w->sc.workload.agents = 0;
-    int rc = simulation_new(&w->sc, &options, &s, &err);
-    unlink(path);
-    ck_assert_msg(rc == 0, "%s: %s: %s", err.source, err.field, err.text);
-    ck_assert_int_eq(simulation_run(s, &r, &err), 0);
-    simulation_free(s);
-    fclose(options.requests_csv);
+    char *csv = replayed_requests(&w->sc, trace);
     const char *line = csv;
     for (int i = 0; i < 2; i++) {
         double t[8];
