@@ -30,9 +30,9 @@ static inline uint32_t kv_blocks(const struct kv_layout *l, uint32_t tok)
 }
 
 /* Room that tok tokens take in a memory: whole blocks. */
-static inline uint64_t kv_room_bytes(const struct kv_layout *l, uint32_t tok)
+static inline uint64_t kv_room_bytes(const struct kv_layout *l, uint64_t tok)
 {
-    return kv_blocks(l, tok) * kv_full_block_bytes(l);
+    return (tok + l->block_tok - 1) / l->block_tok * kv_full_block_bytes(l);
 }
 
 /* Shapes op as a copy of tokens first_tok .. first_tok + n_tok, one part per layer. src and dst are

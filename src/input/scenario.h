@@ -66,7 +66,7 @@ struct scenario_system {
     enum scheduler_kind scheduler;
     enum path_policy path_policy;
     enum decode_buffer decode_buffer; /* where a decode node gathers a prompt's KV */
-    enum hbm_promise hbm_promise;     /* when decode HBM counts as taken for the scheduler */
+    enum hbm_promise hbm_promise;     /* when HBM counts as taken for the scheduler */
     enum decode_reuse decode_reuse;   /* where it keeps a context for the agent's next turn */
     enum fidelity fidelity;
     double quota_s;            /* predicted attention time per forward and GPU */
@@ -90,6 +90,7 @@ struct scenario_system {
     uint32_t tp_gpus;                         /* GPUs of an engine; 1 = no tensor parallelism */
     uint32_t prefill_ep_gpus, decode_ep_gpus; /* EP group sizes in GPUs; 1 = no expert parallelism;
                                                * written as 0 = chosen by scenario_read() */
+    uint32_t redundant_experts;               /* per layer and EP group */
     uint32_t block_tok;                       /* tokens per KV block */
     double hbm_reserve_frac;                  /* of HBM, for activations and the runtime */
 };

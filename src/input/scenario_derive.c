@@ -40,13 +40,10 @@ uint64_t scenario_beta_tok(const struct scenario *sc)
 {
     struct timing_model tm = timing_of(sc);
     double context = fmax((double)sc->workload.max_len_tok / 2, 1);
-    double new_tok = context / 20, quota_ns = sc->system.quota_s * 1e9;
-    double attention = timing_attention_ns(&tm, context - new_tok, new_tok);
+    double new_tok = context / 20;
     double busy_ns =
         timing_alike_ns(&tm, 1, context - new_tok, new_tok, sc->system.prefill_ep_gpus);
-    double requests = fmax(quota_ns / attention, 1);
-    double ns =
-        (timing_forward_fixed_ns(&tm) + timing_forward_ns(&tm, requests * busy_ns)) / requests;
+    double ns = timing_forward_fixed_ns(&tm) + timing_forward_ns(&tm, busy_ns);
     if (sc->timing.free_compute) {
         /* What is left to hold a GPU up is its NIC. */
         ns = context * sc->model.n_layers * sc->model.kv_bytes_per_tok_layer /
@@ -64,7 +61,7 @@ static struct scenario_side derive_side(const struct scenario *sc, uint32_t node
                                      nodes * (sc->cluster.gpus_per_node / sc->system.tp_gpus),
                                  .ep_gpus = ep_gpus};
     side.ep_groups = side.engines / ep_gpus;
-    side.weight_bytes = timing_weight_bytes_per_gpu(&tm, ep_gpus);
+    side.weight_bytes = timing_weight_bytes_per_gpu(&tm, ep_gpus, sc->system.redundant_experts);
     side.hbm_kv_bytes = whole((double)sc->cluster.hbm_bytes * (1 - sc->system.hbm_reserve_frac) -
                               side.weight_bytes) *
                         tensor_kv_parts(&sc->model, sc->system.tp_gpus);

@@ -55,10 +55,9 @@ double storage_efficiency(const struct storage_profile *storage, double bytes);
  * processes in beta_s. "Profiled" and unpublished in the paper, so taken from the time model on a
  * typical request: a context C of half max_len_tok (the mean over a trajectory that grows to it) of
  * which the last 5 % are new (the paper: at least 95 % of a prompt is cached): n = C/20,
- *     beta = beta_s * C / T, T = (fixed + forward(k * b)) / k,
- *     b = attention(C - n, n) + linear(n) + experts(n * G tokens on G GPUs)
- * with k = max(quota / attention(C - n, n), 1) requests in a forward that the quota fills. At
- * least 1.
+ *     beta = beta_s * C / T, T = fixed + forward(b),
+ *     b = attention(C - n, n) + cached(C - n) + linear(n) + experts(n * G tokens on G GPUs)
+ * with one request in a forward. At least 1.
  */
 uint64_t scenario_beta_tok(const struct scenario *sc);
 

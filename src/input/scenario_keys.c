@@ -308,7 +308,8 @@ const struct scenario_key scenario_keys[] = {
      .doc = "where a decode node gathers a prompt's KV; hbm: in the engine's, held from the start"},
     {ENUM("system.hbm_promise", system.hbm_promise, hbm_promise_words), .fallback = "assignment",
      .source = "unpublished; so that no prompt waits for HBM with its prefill done",
-     .doc = "when the scheduler counts decode HBM as taken; admission: when it is"},
+     .doc = "when the scheduler counts decode HBM (without layer streaming prefill HBM, too) as "
+            "taken; admission: when it is"},
     {ENUM("system.decode_reuse", system.decode_reuse, decode_reuse_words), .fallback = "none",
      .source = "the paper",
      .doc =
@@ -412,6 +413,9 @@ const struct scenario_key scenario_keys[] = {
      .source = "unpublished; 32 GPUs where the cluster has them, 1 without experts or with "
                "tensor parallelism",
      .doc = "GPUs of a decode expert-parallel group; 0 = automatic"},
+    {U32("system.redundant_experts", system.redundant_experts, UNIT_NONE), .fallback = "0",
+     FROM(0, 65536), .source = "convention: none; 32 in the shipped scenarios of the 660B",
+     .doc = "experts of a layer that an EP group holds twice, to level load: they take HBM"},
     {U32("system.block_tok", system.block_tok, UNIT_TOK), .fallback = "64", FROM(1, 65536),
      .source = "the paper's example of a block", .doc = "tokens of a KV block"},
     {NUMBER("system.hbm_reserve_frac", system.hbm_reserve_frac, UNIT_NONE), .fallback = "0.1",

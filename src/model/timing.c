@@ -322,12 +322,15 @@ double timing_decode_group_ns(const struct timing_model *tm, double group_batch,
     return to_ns(step_s);
 }
 
-double timing_weight_bytes_per_gpu(const struct timing_model *tm, uint32_t ep_gpus)
+double timing_weight_bytes_per_gpu(const struct timing_model *tm, uint32_t ep_gpus,
+                                   uint32_t redundant_experts)
 {
     struct card_params p = card_count_params(&tm->card);
+    double copies =
+        p.routed > 0 && ep_gpus > 1 ? 1 + (double)redundant_experts / tm->card.n_experts : 1;
     double w = tm->card.weight_bytes_per_param;
     double tables = p.head + p.embedding;
     double rest = tensor_params(&tm->card, tm->card.total_params - p.routed - tables, tm->tp);
     return tables / engine_gpus(tm) * fmax(w, HEAD_BYTES_PER_PARAM) +
-           (rest + p.routed / (ep_gpus * engine_gpus(tm))) * w;
+           (rest + copies * p.routed / (ep_gpus * engine_gpus(tm))) * w;
 }

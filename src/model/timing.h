@@ -164,9 +164,11 @@ double timing_decode_wire_ns(const struct timing_model *tm, double batch_per_gpu
 
 /*
  * Bytes of weights resident on each GPU when experts are spread over ep_gpus GPUs (1 = all of
- * them; with tensor parallelism, over so many engines). Embedding and LM head stay in BF16 where
+ * them; with tensor parallelism, over so many engines). An EP group holds redundant_experts of each
+ * layer twice, spread over it; they take room, no time. Embedding and LM head stay in BF16 where
  * the rest is quantised, as in the published checkpoints.
  */
-double timing_weight_bytes_per_gpu(const struct timing_model *tm, uint32_t ep_gpus);
+double timing_weight_bytes_per_gpu(const struct timing_model *tm, uint32_t ep_gpus,
+                                   uint32_t redundant_experts);
 
 #endif

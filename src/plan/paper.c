@@ -10,9 +10,11 @@
 #include "model/card.h"
 #include "plan/capacity.h"
 
-/* Runs with few agents end with the longest of the trajectories drawn: they are repeated. */
-#define FEW_AGENTS 512
-#define MANY_SEEDS 3u
+/* Runs with few agents end with the longest of the trajectories drawn, and waits near saturation
+ * hang on when agents happen to arrive: both are repeated. */
+#define FEW_AGENTS    512
+#define MANY_ARRIVALS 4096
+#define MANY_SEEDS    3u
 
 #define APPEND_TOK     429.0
 #define FAST_AGENTS    1024
@@ -135,6 +137,41 @@ static void compute(struct paper_row *row)
     row->low = row->high = row->ours;
 }
 
+/* Seeds */
+
+#define SEED_SIZE 16
+
+static unsigned seeds_of(const struct target *t, const struct paper_options *o)
+{
+    double most = is_open(t) ? MANY_ARRIVALS : FEW_AGENTS;
+    bool chance = is_search(t) || (agents_of(t) > 0 && agents_of(t) <= most);
+    return chance && !o->fast ? MANY_SEEDS : 1;
+}
+
+/* The target's settings and one more, the seed, whose text goes to text[SEED_SIZE]. NULL without
+ * memory; the caller frees it. */
+static const char **with_seed(const struct target *t, unsigned seed, char *text)
+{
+    const char **sets = calloc(t->n_sets + 1, sizeof(*sets));
+    if (!sets) {
+        return NULL;
+    }
+    for (size_t k = 0; k < t->n_sets; k++) {
+        sets[k] = t->sets[k];
+    }
+    snprintf(text, SEED_SIZE, "seed=%u", seed);
+    sets[t->n_sets] = text;
+    return sets;
+}
+
+static void add_value(struct paper_row *row, double value)
+{
+    bool first = row->ours == 0 && row->high == 0;
+    row->low = first || value < row->low ? value : row->low;
+    row->high = first || value > row->high ? value : row->high;
+    row->ours += value / row->seeds;
+}
+
 /* Searches */
 
 static void search(struct paper_row *row, const struct paper_options *options)
@@ -146,13 +183,20 @@ static void search(struct paper_row *row, const struct paper_options *options)
         .most_aps = CAPACITY_MOST,
         .span_s = ARRIVALS_S,
         .runs = {.workers = options->runs.workers, .interrupted = options->runs.interrupted}};
-    const struct run_job base = {t->scenario, (const char *const *)t->sets, t->n_sets};
-    struct capacity found = {0};
     if (options->searching) {
         options->searching(options->runs.progress_arg, t);
     }
-    if (capacity_search(&base, &co, &found, &row->err) == 0) {
-        row->ours = row->low = row->high = found.aps;
+    for (unsigned seed = 1; seed <= row->seeds && !row->err.code; seed++) {
+        char text[SEED_SIZE];
+        const char **sets = with_seed(t, seed, text);
+        const struct run_job base = {t->scenario, sets, t->n_sets + 1};
+        struct capacity found = {0};
+        if (!sets) {
+            err_nomem(&row->err);
+        } else if (capacity_search(&base, &co, &found, &row->err) == 0) {
+            add_value(row, found.aps);
+        }
+        free(sets);
     }
 }
 
@@ -161,14 +205,8 @@ static void search(struct paper_row *row, const struct paper_options *options)
 struct paper_run {
     size_t row;
     const char **sets;
-    char seed[16];
+    char seed[SEED_SIZE];
 };
-
-static unsigned seeds_of(const struct target *t, const struct paper_options *o)
-{
-    bool few = !is_open(t) && agents_of(t) > 0 && agents_of(t) <= FEW_AGENTS;
-    return few && !o->fast ? MANY_SEEDS : 1;
-}
 
 static int plan_runs(const struct paper_report *report, struct paper_run *runs,
                      struct run_job *jobs, size_t *ret_n)
@@ -182,15 +220,10 @@ static int plan_runs(const struct paper_report *report, struct paper_run *runs,
         for (unsigned seed = 1; seed <= report->rows[i].seeds; seed++, n++) {
             struct paper_run *r = &runs[n];
             r->row = i;
-            r->sets = calloc(t->n_sets + 1, sizeof(*r->sets));
+            r->sets = with_seed(t, seed, r->seed);
             if (!r->sets) {
                 return -ENOMEM;
             }
-            snprintf(r->seed, sizeof(r->seed), "seed=%u", seed);
-            for (size_t k = 0; k < t->n_sets; k++) {
-                r->sets[k] = t->sets[k];
-            }
-            r->sets[t->n_sets] = r->seed;
             jobs[n] = (struct run_job){t->scenario, r->sets, t->n_sets + 1};
         }
     }
@@ -226,10 +259,7 @@ static void add_outcome(struct paper_row *row, const struct run_outcome *o)
         err_set(&row->err, -EINVAL, "unknown metric \"%s\"", row->metric);
         return;
     }
-    bool first = row->ours == 0 && row->high == 0;
-    row->low = first || value < row->low ? value : row->low;
-    row->high = first || value > row->high ? value : row->high;
-    row->ours += value / row->seeds;
+    add_value(row, value);
 }
 
 static int run_rows(struct paper_report *report, const struct paper_options *options,

@@ -90,7 +90,7 @@ static struct storage_config storage_of(const struct scenario *sc)
     return (struct storage_config){.line_Bps = sc->cluster.snic_Bps,
                                    .efficiency_max = p->efficiency_max,
                                    .half_size_bytes = p->half_size_bytes,
-                                   .stream_Bps = p->stream_Bps,
+                                   .stream_Bps = p->stream_Bps * sc->system.tp_gpus,
                                    .latency_median_s = p->latency_median_s,
                                    .latency_sigma = p->latency_sigma,
                                    .read_queues = p->read_queues,

@@ -190,36 +190,48 @@ static void place_prefill(struct central *s)
     struct policy_view v = view_of(s);
     struct list *link;
     while ((link = list_first(&s->unplaced_prefill))) {
-        uint32_t group = s->policy->place_prefill(&v, &prefill_of(link)->p);
+        uint32_t engine = s->policy->place_prefill(&v, &prefill_of(link)->p);
         list_remove(link);
-        list_add_tail(group == POLICY_GLOBAL ? &s->global_prefill : &s->prefill_queues[group],
+        list_add_tail(engine == POLICY_GLOBAL ? &s->global_prefill : &s->prefill_queues[engine],
                       link);
     }
 }
 
-static void serve_prefill_queue(struct central *s, const struct policy_group *g, struct list *queue)
+/* Assigns the request at the head of a queue. Returns whether there is one and an engine for it. */
+static bool serve_prefill(struct central *s, const struct policy_group *g, struct list *queue)
 {
     struct policy_view v = view_of(s);
-    struct list *link;
-    while ((link = list_first(queue))) {
-        struct central_request *q = prefill_of(link);
-        uint32_t e = s->policy->pick_prefill(&v, g, &q->p);
-        if (e == POLICY_WAIT) {
-            return;
-        }
-        list_remove(link);
-        q->prefill_engine = e;
-        charge(&s->prefill[e], &s->prefill_accounts[e], q->r.prompt_tok, 0, 0);
-        start_if_decided(s, q);
+    struct list *link = list_first(queue);
+    uint32_t e = link ? s->policy->pick_prefill(&v, g, &prefill_of(link)->p) : POLICY_WAIT;
+    if (e == POLICY_WAIT) {
+        return false;
     }
+    struct central_request *q = prefill_of(link);
+    list_remove(link);
+    q->prefill_engine = e;
+    charge(&s->prefill[e], &s->prefill_accounts[e], q->r.prompt_tok, 0, 0);
+    start_if_decided(s, q);
+    return true;
+}
+
+/* The engines' own queues take turns. */
+static bool serve_prefill_engines(struct central *s, const struct policy_group *g)
+{
+    bool any = false;
+    for (uint32_t e = g->first_engine; e < g->first_engine + g->n_engines; e++) {
+        any |= serve_prefill(s, g, &s->prefill_queues[e]);
+    }
+    return any;
 }
 
 static void fetch_prefill(struct central *s, uint32_t group)
 {
     struct policy_group g = policy_prefill_group(s->cluster, group);
     place_prefill(s);
-    serve_prefill_queue(s, &g, &s->prefill_queues[group]);
-    serve_prefill_queue(s, &g, &s->global_prefill);
+    while (serve_prefill_engines(s, &g)) {
+    }
+    while (serve_prefill(s, &g, &s->global_prefill)) {
+    }
 }
 
 /* Decode side */
@@ -378,7 +390,7 @@ static int allocate(struct central *s)
     const struct cluster *c = s->cluster;
     uint32_t n_prefill = c->prefill_nodes * c->gpus_per_node;
     uint32_t n_decode = c->decode_nodes * c->gpus_per_node;
-    s->prefill_queues = new_queues(cluster_prefill_groups(c));
+    s->prefill_queues = new_queues(n_prefill);
     s->decode_queues = new_queues(cluster_decode_groups(c));
     s->decode_queued_tok = calloc(cluster_decode_groups(c), sizeof(*s->decode_queued_tok));
     s->prefill = calloc(n_prefill, sizeof(*s->prefill));

@@ -60,8 +60,9 @@ struct central {
 
     struct list unplaced_prefill, unplaced_decode; /* not yet in any queue */
     struct list global_prefill;
-    struct list *prefill_queues, *decode_queues; /* by group */
-    uint64_t *decode_queued_tok;                 /* by group */
+    struct list *prefill_queues; /* by engine */
+    struct list *decode_queues;  /* by group */
+    uint64_t *decode_queued_tok; /* by group */
 
     struct policy_engine *prefill, *decode;
     struct policy_node *nodes;

@@ -65,7 +65,8 @@ struct cluster {
     /* A prompt's KV is gathered in the HBM of its decode engine, reserved from the start; false: in
      * the decode node's DRAM buffer, and copied into HBM when it is complete. */
     bool decode_in_hbm;
-    /* HBM counts as taken from a request's assignment on; false: once the node has granted it. */
+    /* HBM, that of prefill engines if whole prompts lie there, counts as taken from a request's
+     * assignment on; false: once the node has granted it. */
     bool promise_hbm;
     uint64_t quota_ns;  /* predicted attention time per forward and engine */
     uint64_t alpha_tok; /* read queue of a node up to which its engines are preferred */
@@ -120,7 +121,7 @@ static inline uint32_t cluster_layers_held(const struct cluster *c)
 
 /* Bytes of HBM that a prefill GPU needs for a context of tok tokens in a forward: KV, and what it
  * is made of. */
-static inline uint64_t cluster_prefill_hbm_bytes(const struct cluster *c, uint32_t tok)
+static inline uint64_t cluster_prefill_hbm_bytes(const struct cluster *c, uint64_t tok)
 {
     uint64_t bytes = kv_room_bytes(&c->kv, tok) / c->kv.n_layers * cluster_layers_held(c);
     bool made = c->restore == CLUSTER_RESTORE_HIDDEN || c->restore == CLUSTER_RESTORE_COMPRESSED;

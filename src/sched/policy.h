@@ -62,9 +62,9 @@ struct policy_decode_plan {
 
 struct policy_ops {
     const char *name;
-    /* The prefill group in whose queue a new request waits, or POLICY_GLOBAL. */
+    /* The prefill engine in whose queue a new request waits, or POLICY_GLOBAL. */
     uint32_t (*place_prefill)(const struct policy_view *v, const struct policy_request *r);
-    /* The prefill engine of the group for the request at the head, or POLICY_WAIT. */
+    /* The prefill engine of the group for the request at the head of its queue, or POLICY_WAIT. */
     uint32_t (*pick_prefill)(const struct policy_view *v, const struct policy_group *g,
                              const struct policy_request *r);
     /* The decode group in whose queue a new request waits. */
@@ -87,6 +87,20 @@ const struct policy_ops *policy_of(enum cluster_scheduler scheduler);
 static inline bool policy_node_lives(const struct policy_view *v, uint32_t node)
 {
     return !v->any_dead || !v->nodes[node].dead;
+}
+
+/*
+ * Whether a prefill engine may take the request: not above beta, and with room in HBM for it beside
+ * what is assigned, if whole prompts lie there and room is promised with the assignment.
+ */
+static inline bool policy_prefill_has_room(const struct policy_view *v, uint32_t engine,
+                                           const struct policy_request *r)
+{
+    const struct cluster *c = v->cluster;
+    uint64_t tok = v->prefill[engine].tok;
+    bool promised = c->promise_hbm && !c->layerwise;
+    return tok <= c->beta_tok &&
+           (!promised || cluster_prefill_hbm_bytes(c, tok + r->prompt_tok) <= c->prefill_hbm_bytes);
 }
 
 /* Which side reads a request whose engines are chosen. */

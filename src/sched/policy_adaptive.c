@@ -6,6 +6,7 @@
  *   C1  tok_e > beta                          never
  *   C2  read_q <= alpha and tok_e <= beta     first choice
  *   C3  read_q >  alpha and tok_e <= beta     second choice
+ * (without layer streaming an engine that lacks HBM for the whole prompt is in C1, too)
  * and in a class the engine with the fewest tokens. The classes follow every assignment (computed
  * once per fetch, as written, the stop rule could never take effect).
  *
@@ -40,10 +41,9 @@ static bool reads_are_queued(const struct policy_view *v, uint32_t engine)
 static uint32_t pick_prefill(const struct policy_view *v, const struct policy_group *g,
                              const struct policy_request *r)
 {
-    (void)r;
     uint32_t best[2] = {POLICY_WAIT, POLICY_WAIT}; /* of C2, of C3 */
     for (uint32_t e = g->first_engine; e < g->first_engine + g->n_engines; e++) {
-        if (v->prefill[e].tok > v->cluster->beta_tok ||
+        if (!policy_prefill_has_room(v, e, r) ||
             !policy_node_lives(v, policy_prefill_node(v->cluster, e))) {
             continue;
         }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The ablation "without scheduling": engines in turn, nodes alternating, whichever is less loaded.
- * A request waits for its engine's turn to have room (prefill: beta; decode: HBM), and those behind
- * it with it: the published Basic waits in the scheduler, not for buffers.
+ * A request waits for its engine to have room: the published Basic waits in the scheduler, not for
+ * buffers. On the prefill side (beta, HBM) each engine has a queue; on the decode side (HBM) those
+ * behind it in its group's queue wait with it, as in the paper's phase 2.
  */
 #include "sched/policy.h"
 
@@ -56,8 +57,7 @@ static uint32_t engine_in_turn(const struct policy_view *v, uint64_t ticket, str
 
 static uint32_t place_prefill(const struct policy_view *v, const struct policy_request *r)
 {
-    const struct cluster *c = v->cluster;
-    return node_in_turn(v, r->ticket, prefill_side(c)) / c->prefill_group_nodes;
+    return engine_in_turn(v, r->ticket, prefill_side(v->cluster));
 }
 
 static uint32_t pick_prefill(const struct policy_view *v, const struct policy_group *g,
@@ -65,7 +65,7 @@ static uint32_t pick_prefill(const struct policy_view *v, const struct policy_gr
 {
     (void)g;
     uint32_t e = engine_in_turn(v, r->ticket, prefill_side(v->cluster));
-    return v->prefill[e].tok > v->cluster->beta_tok ? POLICY_WAIT : e;
+    return policy_prefill_has_room(v, e, r) ? e : POLICY_WAIT;
 }
 
 static uint32_t place_decode(const struct policy_view *v, const struct policy_request *r)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One prefill engine (GPU) of a prefill node: packing, KV streaming in and out, chunks. Used by
- * prefill_node.c only; the structs are in prefill_node.h. */
+/* One prefill engine (GPU) of a prefill node: packing and forwards. Used by prefill_node.c and
+ * prefill_kv.c only; the structs are in prefill_node.h. */
 #ifndef DUALPATH_SCHED_PREFILL_ENGINE_H
 #define DUALPATH_SCHED_PREFILL_ENGINE_H
 
@@ -9,30 +9,23 @@
 void prefill_engine_init(struct prefill_engine *e, struct prefill_node *owner, uint16_t gpu);
 void prefill_engine_done(struct prefill_engine *e);
 
-/* Tells the group's leader, once per forward and node, that there is work. */
-void prefill_engine_announce(struct prefill_engine *e);
+/* Queues a request for the engine's next forwards, at the end or before all others, and tells the
+ * group's leader, once per forward and node, that there is work. */
+void prefill_engine_queue(struct prefill_request *r, bool first);
 
 /* Takes part in the group's next forward, with whatever is ready. */
 void prefill_engine_start(struct prefill_engine *e);
 
-/* Its decode node is dead: ends what is under way and takes it out of the forward. */
-void prefill_request_cancel(struct prefill_request *r);
+/* More of what the forward in progress needs has arrived, or is not needed any more. */
+void prefill_engine_fed(struct prefill_engine *e);
 
-/* Forgets a cancelled request of which nothing is under way any more. */
-void prefill_request_settle(struct prefill_request *r);
-
-/* layers of a stream that the decode node pushes have arrived. */
-void prefill_engine_pushed(struct prefill_request *r, uint32_t stream, uint32_t layers);
+/* Takes a request out of the forward in progress. */
+void prefill_engine_drop(struct prefill_request *r);
 
 /* Of prefill_node.c. */
 struct prefill_group *prefill_group_of(struct prefill_node *pn, uint32_t gpu);
 void prefill_group_engine_started(struct prefill_node *pn, struct prefill_group *g);
 void prefill_group_engine_done(struct prefill_node *pn, struct prefill_group *g);
 void prefill_request_forget(struct prefill_request *r);
-
-/* Where the hits of a request that reads here lie, and the space that its claim is on: the node's
- * DRAM buffer, or the GPU with direct reads. */
-struct dp_place prefill_hits_place(const struct prefill_request *r);
-struct space *prefill_hits_space(struct prefill_request *r);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "sched/prefill_engine.h"
+#include "sched/prefill_kv.h"
 
 static struct prefill_node *node_of(struct node *n)
 {
@@ -21,8 +22,7 @@ static struct prefill_request *find(struct prefill_node *pn, uint32_t request)
 static void ready(struct prefill_request *r)
 {
     r->ready_ns = loop_now_ns(r->owner->node.ports.loop);
-    list_add_tail(&r->engine->ready, &r->ready_node);
-    prefill_engine_announce(r->engine);
+    prefill_kv_bring(r);
 }
 
 static bool is_split(const struct prefill_request *r)
@@ -247,8 +247,7 @@ static void on_message(void *self, const struct msg *m)
         part_read(find(pn, m->u.decode_read.request));
         break;
     case MSG_PUSHED:
-        prefill_engine_pushed(find(pn, m->u.pushed.request), m->u.pushed.stream,
-                              m->u.pushed.layers);
+        prefill_kv_pushed(find(pn, m->u.pushed.request), m->u.pushed.stream, m->u.pushed.layers);
         break;
     case MSG_EP_READY:
         on_ep_ready(pn, &m->u.ep);

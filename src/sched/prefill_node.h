@@ -5,8 +5,8 @@
  * Life of a request here: MSG_DECODE_READY (the decode buffer is there; on the DE path the hits are
  * in it)
  * -> [PE path: buffer space, storage read; of a split read its own part, while the decode node
- * reads the other: MSG_DECODE_READ] -> ready -> one or more forwards (chunks) -> first
- * token -> all KV stored in the decode buffer -> MSG_PROMPT_KV.
+ * reads the other: MSG_DECODE_READ] -> [without layer streaming: HBM, KV into it] -> ready -> one
+ * or more forwards (chunks) -> first token -> all KV stored in the decode buffer -> MSG_PROMPT_KV.
  *
  * An engine packs its ready requests into a forward first come first served until the predicted
  * attention time would pass the quota; the one that overflows is cut (chunked prefill). All engines
@@ -30,9 +30,13 @@ struct prefill_engine;
 struct prefill_request {
     struct prefill_node *owner;
     struct prefill_engine *engine;
-    uint32_t index;    /* in the pool */
-    struct list node;  /* in owner->all */
-    uint32_t hbm_slot; /* of its span in the GPU, while a chunk is in a forward or on its way out */
+    uint32_t index;   /* in the pool */
+    struct list node; /* in owner->all */
+    uint32_t
+        hbm_slot; /* of its span in the GPU, while it has one: with layer streaming as long as a
+                          chunk is in a forward or on its way out */
+    bool has_hbm;
+    struct space_claim hbm; /* without layer streaming: for the whole prompt */
     struct msg_start start;
     struct list ready_node;
     uint64_t decode_offset_bytes;
@@ -50,36 +54,30 @@ struct prefill_request {
     struct dp_op store; /* to the decode buffer */
     struct dp_op keep;  /* the chunk's hidden states to the decode buffer, to be persisted */
     uint32_t n_storing; /* of the two, those not through */
+    uint32_t sent_tok;  /* new tokens sent on, of a prompt that stays in HBM between its chunks */
     /* Arrived; all layers when nothing is to come. */
     uint32_t load_layers, push_layers[MSG_MAX_PUSHES];
     bool computing;             /* in the forward in progress */
     bool stored;                /* the stores of the last chunk computed are through */
-    bool draining;              /* its engine waits for that */
+    bool loading;               /* without layer streaming: its KV is on its way in */
     bool read_over, first_sent; /* as counted in the node's report */
     bool cancelled; /* its decode node is dead; it goes when nothing of it is under way any more */
-};
-
-enum prefill_engine_state {
-    PREFILL_IDLE,
-    PREFILL_LOADING, /* without layer streaming: KV of the whole batch on its way in */
-    PREFILL_FORWARD,
-    PREFILL_DRAINING, /* without layer streaming: KV of the whole batch on its way out */
 };
 
 struct prefill_engine {
     struct prefill_node *owner;
     uint16_t gpu;
-    enum prefill_engine_state state;
+    bool in_forward;
     bool start_pending; /* told to start while still busy with the forward before */
     bool storing;       /* the stores of the forward in progress have begun */
     struct list ready;
     struct slots hbm_slots;
     struct space direct; /* bytes, for hits read straight into the GPU */
+    struct space hbm;    /* bytes, for whole prompts: without layer streaming */
     struct compute_forward forward;
     struct compute_item *items;
     struct prefill_request **batch;
     uint32_t n_batch, batch_capacity;
-    uint32_t n_draining;
     uint64_t attention_ns; /* total over all forwards, for the balance between engines */
     double fill;           /* of the forward in progress: predicted attention time over the quota */
     uint64_t full_ns;      /* total over all forwards, each counted as far as it is full */

@@ -194,8 +194,8 @@ START_TEST(test_v32_decode)
     double slope = (at_48 - at_16) / 32;
     ck_assert_double_eq_tol(slope, 0.37, 0.037);
     ck_assert_double_eq_tol(at_16 - 16 * slope, 32, 0.5);
-    ck_assert_double_eq_tol(timing_weight_bytes_per_gpu(&tm, 32), 40e9, 1e9);
-    ck_assert_double_eq_tol(timing_weight_bytes_per_gpu(&tm, 1), 672e9, 4e9);
+    ck_assert_double_eq_tol(timing_weight_bytes_per_gpu(&tm, 32, 0), 40e9, 1e9);
+    ck_assert_double_eq_tol(timing_weight_bytes_per_gpu(&tm, 1, 0), 672e9, 4e9);
 }
 END_TEST
 

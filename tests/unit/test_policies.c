@@ -88,6 +88,32 @@ START_TEST(test_beta)
 }
 END_TEST
 
+/* Where whole prompts lie in HBM, room for one is promised with the assignment. */
+START_TEST(test_prefill_hbm)
+{
+    struct world w;
+    struct policy_group g;
+    const struct policy_request r = {.prompt_tok = 65};
+    world_init(&w);
+    g = policy_prefill_group(&w.c, 0);
+    w.c.kv = (struct kv_layout){.n_layers = 4, .block_tok = 64, .layer_tok_bytes = 1};
+    w.c.prefill_hbm_bytes = 3 * 64 * 4;
+    for (int i = 0; i < 4; i++) {
+        w.prefill[i].tok = 128; /* two blocks: with the request four, once rounded up */
+    }
+    w.prefill[2].tok = 127;
+    ck_assert_uint_eq(policy_adaptive.pick_prefill(&w.v, &g, &r), 2); /* no promises: the fewest */
+    w.c.promise_hbm = true;
+    ck_assert_uint_eq(policy_adaptive.pick_prefill(&w.v, &g, &r), 2); /* 192 tokens: three */
+    ck_assert_uint_eq(policy_round_robin.pick_prefill(&w.v, &g, &r), POLICY_WAIT);
+    w.prefill[2].tok = 128;
+    ck_assert_uint_eq(policy_adaptive.pick_prefill(&w.v, &g, &r), POLICY_WAIT);
+    w.c.layerwise = true;
+    ck_assert_uint_eq(policy_adaptive.pick_prefill(&w.v, &g, &r), 0);
+    ck_assert_uint_eq(policy_round_robin.pick_prefill(&w.v, &g, &r), 0);
+}
+END_TEST
+
 START_TEST(test_prefill_is_global)
 {
     struct world w;
@@ -163,12 +189,11 @@ START_TEST(test_round_robin)
     w.prefill[0].tok = BETA;
     for (uint64_t ticket = 0; ticket < 8; ticket++) {
         const struct policy_request r = {.ticket = ticket, .prompt_tok = 1, .gen_tok = 1};
-        uint32_t group = policy_round_robin.place_prefill(&w.v, &r);
-        struct policy_group g = policy_prefill_group(&w.c, group);
-        uint32_t e = policy_round_robin.pick_prefill(&w.v, &g, &r);
+        uint32_t e = policy_round_robin.place_prefill(&w.v, &r);
+        struct policy_group g = policy_prefill_group(&w.c, e / 2);
         ck_assert_uint_eq(e, engines[ticket]);
-        ck_assert(e >= g.first_engine && e < g.first_engine + g.n_engines);
-        group = policy_round_robin.place_decode(&w.v, &r);
+        ck_assert_uint_eq(policy_round_robin.pick_prefill(&w.v, &g, &r), e);
+        uint32_t group = policy_round_robin.place_decode(&w.v, &r);
         g = policy_decode_group(&w.c, group);
         const struct policy_decode_plan plan = policy_round_robin.plan_decode(&w.v, &g, 0);
         e = policy_round_robin.pick_decode(&w.v, &g, &r, &plan);
@@ -355,6 +380,7 @@ int main(void)
     tcase_add_test(tc, test_fewest_tokens);
     tcase_add_test(tc, test_read_queue_classes);
     tcase_add_test(tc, test_beta);
+    tcase_add_test(tc, test_prefill_hbm);
     tcase_add_test(tc, test_prefill_is_global);
     tcase_add_test(tc, test_decode_groups);
     tcase_add_test(tc, test_decode_level);

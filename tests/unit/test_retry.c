@@ -185,7 +185,8 @@ static void check_node(const struct drill *d, uint32_t i)
     ck_assert_uint_eq(s->central.read_assigned_tok[i], n->report.read_done_tok);
     for (uint32_t gpu = 0; gpu < c->gpus_per_node; gpu++) {
         uint32_t e = (prefill ? i : i - c->prefill_nodes) * c->gpus_per_node + gpu;
-        ck_assert(prefill ? pn->engines[gpu].state == PREFILL_IDLE : dn->hbm[gpu].used == 0);
+        ck_assert(!prefill || !pn->engines[gpu].in_forward);
+        ck_assert_uint_eq(prefill ? pn->engines[gpu].hbm.used : dn->hbm[gpu].used, 0);
         check_engine(prefill ? &s->central.prefill_accounts[e] : &s->central.decode_accounts[e], n,
                      gpu);
     }

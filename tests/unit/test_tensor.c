@@ -31,7 +31,7 @@ START_TEST(test_grouped_queries)
     ck_assert_uint_eq(tensor_kv_parts(&one.card, 8), 8);
     ck_assert_uint_eq(tensor_kv_parts(&one.card, 2), 2);
     near(tensor_params(&one.card, 8e9, 8), 1e9);
-    near(timing_weight_bytes_per_gpu(&eight, 1), timing_weight_bytes_per_gpu(&one, 1) / 8);
+    near(timing_weight_bytes_per_gpu(&eight, 1, 0), timing_weight_bytes_per_gpu(&one, 1, 0) / 8);
     near(timing_attention_ns(&eight, 20000, 500), timing_attention_ns(&one, 20000, 500) / 8);
     /* 64 layers, hidden 5120, two all-reduces of BF16 in a ring of 8 at 0.8 x 200 GB/s. */
     double reduce_ns = 128 * 10e3 + 2 * 7.0 / 8 * 128 * 1000 * 5120 * 2 / (0.8 * 200);
@@ -66,10 +66,10 @@ START_TEST(test_latent)
     near(tensor_params(&one.card, 20e9, 8), whole + (20e9 - whole) / 8);
     /* One byte a parameter; embedding and head in two. */
     double tables = 2.0 * 129280 * 7168, all = one.card.total_params;
-    near(timing_weight_bytes_per_gpu(&eight, 1),
+    near(timing_weight_bytes_per_gpu(&eight, 1, 0),
          whole + (all - tables - whole) / 8 + 2 * tables / 8);
     /* Which is more than an 80 GB GPU has. */
-    ck_assert_double_gt(timing_weight_bytes_per_gpu(&eight, 1), 80e9);
+    ck_assert_double_gt(timing_weight_bytes_per_gpu(&eight, 1, 0), 80e9);
     /* Prefill: the indexer is not cut. */
     double core = card_core_flops(&one.card, 30000, 400) / (989e12 * 0.64);
     double indexer = card_indexer_flops(&one.card, 30000, 400) / (1979e12 * 0.585);
