@@ -22,18 +22,27 @@ static const char trace[] =
     "{\"arrival_ns\":1000003,\"turns\":[{\"prompt_tok\":64,\"gen_tok\":1}]}\n"
     "{\"arrival_ns\":400000000,\"turns\":[{\"prompt_tok\":64,\"gen_tok\":1}]}\n";
 
-static void first_tokens(const char *const *sets, double ret_s[N_SESSIONS])
+/* One long prompt, then short ones. */
+static const char long_first[] =
+    "{\"schema\":\"dualpath/trace/1\",\"block_tok\":0,\"sessions\":4}\n"
+    "{\"arrival_ns\":1000000,\"turns\":[{\"prompt_tok\":60000,\"gen_tok\":1}]}\n"
+    "{\"arrival_ns\":1000001,\"turns\":[{\"prompt_tok\":64,\"gen_tok\":1}]}\n"
+    "{\"arrival_ns\":1000002,\"turns\":[{\"prompt_tok\":64,\"gen_tok\":1}]}\n"
+    "{\"arrival_ns\":1000003,\"turns\":[{\"prompt_tok\":64,\"gen_tok\":1}]}\n";
+
+static void first_tokens(const char *const *sets, const char *text, unsigned n_sessions,
+                         double *ret_s)
 {
     struct scenario sc;
     must_read_scenario("quickstart", sets, &sc);
-    char *csv = replayed_requests(&sc, trace);
+    char *csv = replayed_requests(&sc, text);
     const char *line = csv;
-    for (int i = 0; i < N_SESSIONS; i++) {
+    for (unsigned i = 0; i < n_sessions; i++) {
         unsigned session;
         double first_s;
         line = strchr(line, '\n') + 1;
         ck_assert_int_eq(sscanf(line, "%u,%*u,%*u,%*u,%*u,%*f,%lf", &session, &first_s), 2);
-        ck_assert_uint_lt(session, N_SESSIONS);
+        ck_assert_uint_lt(session, n_sessions);
         ret_s[session] = first_s;
     }
     free(csv);
@@ -44,7 +53,7 @@ static void check_forwards(const char *preset)
     double first_s[N_SESSIONS];
     first_tokens(SETS(preset, "system.scheduler=round_robin", "workload.max_len_tok=128K",
                       "cluster.gpus_per_node=2", "system.quota_s=300ms"),
-                 first_s);
+                 trace, N_SESSIONS, first_s);
     ck_assert_double_lt(first_s[0], 0.4);
     ck_assert_double_gt(first_s[2], 0.4);
     ck_assert_double_lt(first_s[2], first_s[4]);
@@ -64,12 +73,27 @@ START_TEST(test_free_transfers)
 }
 END_TEST
 
+/* Two engines, each of which takes one request at a time (beta): sessions 0 and 2 are dealt to one,
+ * 1 and 3 to the other. 2 waits for its engine, and 3 does not wait with it. */
+START_TEST(test_queues)
+{
+    double first_s[4];
+    first_tokens(SETS("system.preset=layerwise", "workload.max_len_tok=128K",
+                      "cluster.gpus_per_node=2", "system.quota_s=300ms", "system.beta_s=1ns"),
+                 long_first, 4, first_s);
+    ck_assert_double_lt(first_s[1], first_s[3]);
+    ck_assert_double_lt(first_s[3], first_s[0]);
+    ck_assert_double_lt(first_s[0], first_s[2]);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("forwards");
     TCase *tc = tcase_create("all");
     tcase_add_test(tc, test_not_layerwise);
     tcase_add_test(tc, test_free_transfers);
+    tcase_add_test(tc, test_queues);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }
