@@ -24,7 +24,7 @@ static inline uint64_t kv_full_block_bytes(const struct kv_layout *l)
 }
 
 /* Full Blocks that tok tokens occupy, a partial last one included. */
-static inline uint32_t kv_blocks(const struct kv_layout *l, uint32_t tok)
+static inline uint64_t kv_blocks(const struct kv_layout *l, uint64_t tok)
 {
     return (tok + l->block_tok - 1) / l->block_tok;
 }
@@ -32,7 +32,7 @@ static inline uint32_t kv_blocks(const struct kv_layout *l, uint32_t tok)
 /* Room that tok tokens take in a memory: whole blocks. */
 static inline uint64_t kv_room_bytes(const struct kv_layout *l, uint64_t tok)
 {
-    return (tok + l->block_tok - 1) / l->block_tok * kv_full_block_bytes(l);
+    return kv_blocks(l, tok) * kv_full_block_bytes(l);
 }
 
 /* Shapes op as a copy of tokens first_tok .. first_tok + n_tok, one part per layer. src and dst are

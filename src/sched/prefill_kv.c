@@ -226,15 +226,14 @@ static void start_loads(struct prefill_request *r)
 void prefill_kv_stream_in(struct prefill_request *r)
 {
     r->hbm_slot = slots_take(&r->engine->hbm_slots);
-    r->has_hbm = true;
     start_loads(r);
 }
 
 static void hbm_granted(struct space_claim *claim)
 {
     struct prefill_request *r = container_of(claim, struct prefill_request, hbm);
-    r->hbm_slot = slots_take(&r->engine->hbm_slots);
-    r->has_hbm = r->loading = true;
+    r->hbm_slot = claim->slot;
+    r->loading = true;
     start_loads(r);
     advanced(r);
 }
@@ -242,7 +241,7 @@ static void hbm_granted(struct space_claim *claim)
 void prefill_kv_bring(struct prefill_request *r)
 {
     const struct cluster *c = cluster_of(r);
-    if (c->layerwise || r->has_hbm) {
+    if (c->layerwise || r->hbm.held) {
         prefill_engine_queue(r, r->done_tok > 0);
         return;
     }
@@ -256,13 +255,11 @@ void prefill_kv_bring(struct prefill_request *r)
 
 static void leave_hbm(struct prefill_request *r)
 {
-    if (r->has_hbm) {
-        slots_give(&r->engine->hbm_slots, r->hbm_slot);
-    }
     if (r->hbm.held) {
         space_give(&r->engine->hbm, &r->hbm, r->hbm.amount);
+    } else if (r->chunk_tok > 0) {
+        slots_give(&r->engine->hbm_slots, r->hbm_slot);
     }
-    r->has_hbm = false;
 }
 
 /* Out */
@@ -282,7 +279,6 @@ static void submit_store(struct prefill_request *r, struct dp_op *op, void (*don
 static void through(struct prefill_request *r)
 {
     struct prefill_node *pn = r->owner;
-    leave_hbm(r);
     if (r->dram.held) {
         space_give(prefill_hits_space(r), &r->dram, r->dram.amount);
     }
@@ -297,14 +293,14 @@ static void chunk_over(struct prefill_request *r)
     if (r->computing || !r->stored) {
         return;
     }
+    leave_hbm(r);
     r->done_tok += r->chunk_tok;
     r->chunk_tok = 0;
     if (r->done_tok == prefill_miss_tok(r)) {
         through(r);
-        return;
+    } else {
+        prefill_kv_bring(r);
     }
-    leave_hbm(r);
-    prefill_kv_bring(r);
 }
 
 static void store_done(struct dp_op *op);
@@ -323,6 +319,7 @@ static void send_kept(struct prefill_request *r)
         submit_store(r, &r->store, store_done, &c->wire, from, hit_tok + r->done_tok,
                      c->kv.n_layers);
     } else if (r->done_tok == prefill_miss_tok(r)) {
+        leave_hbm(r);
         through(r);
     }
 }

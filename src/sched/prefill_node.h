@@ -32,11 +32,10 @@ struct prefill_request {
     struct prefill_engine *engine;
     uint32_t index;   /* in the pool */
     struct list node; /* in owner->all */
-    uint32_t
-        hbm_slot; /* of its span in the GPU, while it has one: with layer streaming as long as a
-                          chunk is in a forward or on its way out */
-    bool has_hbm;
-    struct space_claim hbm; /* without layer streaming: for the whole prompt */
+    /* Of its span in the GPU. With layer streaming it has one while a chunk is in a forward or on
+     * its way out; without, as long as it holds its claim, which is for the whole prompt. */
+    uint32_t hbm_slot;
+    struct space_claim hbm;
     struct msg_start start;
     struct list ready_node;
     uint64_t decode_offset_bytes;
@@ -71,9 +70,9 @@ struct prefill_engine {
     bool start_pending; /* told to start while still busy with the forward before */
     bool storing;       /* the stores of the forward in progress have begun */
     struct list ready;
-    struct slots hbm_slots;
-    struct space direct; /* bytes, for hits read straight into the GPU */
-    struct space hbm;    /* bytes, for whole prompts: without layer streaming */
+    struct slots hbm_slots; /* with layer streaming */
+    struct space direct;    /* bytes, for hits read straight into the GPU */
+    struct space hbm;       /* bytes, for whole prompts: without layer streaming */
     struct compute_forward forward;
     struct compute_item *items;
     struct prefill_request **batch;
