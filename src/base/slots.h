@@ -17,4 +17,10 @@ void slots_done(struct slots *s);
 uint32_t slots_take(struct slots *s); /* aborts when out of memory */
 void slots_give(struct slots *s, uint32_t slot);
 
+/* Given out, and not taken back. */
+static inline uint32_t slots_used(const struct slots *s)
+{
+    return s->n_ever - s->n_free;
+}
+
 #endif

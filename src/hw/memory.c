@@ -124,9 +124,9 @@ static int open_shared(uint32_t node, long pid, int fd, uint64_t bytes)
 }
 
 int node_memory_attach(struct node_memory *m, uint32_t node, long pid, int fd,
-                       const struct node_memory *alike, struct err *e)
+                       const struct node_memory *alike, uint64_t hbm_bytes, struct err *e)
 {
-    uint64_t dram_bytes = alike->dram.size_bytes, hbm_bytes = alike->hbm[0].size_bytes;
+    uint64_t dram_bytes = alike->dram.size_bytes;
     int rc = begin(m, node, dram_bytes, alike->n_gpus, hbm_bytes, e);
     if (rc) {
         return rc;

@@ -42,11 +42,11 @@ void node_memory_done(struct node_memory *m);
 int node_memory_init_shared(struct node_memory *m, uint32_t node, uint64_t dram_bytes,
                             uint32_t n_gpus, uint64_t hbm_bytes, struct err *e);
 
-/* The memory of another process's node, of the same sizes, by its fd as that process knows it. 0;
- * -EHOSTUNREACH when there is no such memory on this machine. It stays readable when its process
+/* The memory of another process's node, alike but for its HBM, by its fd as that process knows it.
+ * 0; -EHOSTUNREACH when there is no such memory on this machine. It stays readable when its process
  * has died. */
 int node_memory_attach(struct node_memory *m, uint32_t node, long pid, int fd,
-                       const struct node_memory *alike, struct err *e);
+                       const struct node_memory *alike, uint64_t hbm_bytes, struct err *e);
 
 /* From now on r, on a GPU, is the HBM of that gpu: borrowed, and the host memory in its place
  * goes. */

@@ -42,8 +42,9 @@ static const struct wire_field decode_read_fields[] = {FIELD(decode_read.request
 static const struct wire_field kept_fields[] = {FIELD(kept.session), FIELD(kept.engine),
                                                 FIELD(kept.n_engines), FIELD(kept.tok)};
 static const struct wire_field push_fields[] = {
-    FIELD(push.request),          FIELD(push.stream),    FIELD(push.first_tok),   FIELD(push.n_tok),
-    FIELD(push.gpu_offset_bytes), FIELD(push.notify_at), FIELD(push.notify_every)};
+    FIELD(push.request),      FIELD(push.stream),           FIELD(push.first_tok),
+    FIELD(push.n_tok),        FIELD(push.gpu_offset_bytes), FIELD(push.notify_at),
+    FIELD(push.notify_every), FIELD(push.layers_ready)};
 static const struct wire_field pushed_fields[] = {FIELD(pushed.request), FIELD(pushed.stream),
                                                   FIELD(pushed.layers)};
 static const struct wire_field ep_fields[] = {FIELD(ep.group), FIELD(ep.node)};
@@ -76,6 +77,7 @@ static const struct wire_body bodies[] = {
     [MSG_DECODE_READY] = BODY(decode_ready_fields),
     [MSG_DECODE_READ] = BODY(decode_read_fields),
     [MSG_PUSH] = BODY(push_fields),
+    [MSG_PUSH_FEED] = BODY(pushed_fields),
     [MSG_PUSHED] = BODY(pushed_fields),
     [MSG_PROMPT_KV] = BODY(prompt_kv_fields),
     [MSG_EP_READY] = BODY(ep_fields),

@@ -16,6 +16,7 @@
 #include "model/timing.h"
 
 enum scheduler_kind { SCHEDULER_ADAPTIVE, SCHEDULER_ROUND_ROBIN };
+enum packing_kind { PACKING_QUOTA, PACKING_TOKENS };
 enum path_policy { PATH_SHORTER_QUEUE, PATH_PREFILL, PATH_DECODE, PATH_ROUND_ROBIN, PATH_SPLIT };
 enum decode_buffer { DECODE_BUFFER_DRAM, DECODE_BUFFER_HBM };
 enum hbm_promise { HBM_PROMISE_ASSIGNMENT, HBM_PROMISE_ADMISSION };
@@ -69,7 +70,9 @@ struct scenario_system {
     enum hbm_promise hbm_promise;     /* when HBM counts as taken for the scheduler */
     enum decode_reuse decode_reuse;   /* where it keeps a context for the agent's next turn */
     enum fidelity fidelity;
+    enum packing_kind packing; /* what ends a prefill forward's batch */
     double quota_s;            /* predicted attention time per forward and GPU */
+    uint32_t forward_tok;      /* new tokens per forward and GPU, PACKING_TOKENS */
     double alpha_s, beta_s;    /* horizons of the read-queue and token limits */
     enum fetch_kind fetch;     /* when prefill leaders fetch */
     double fetch_period_s;     /* leaders' fetch */

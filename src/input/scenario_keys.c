@@ -28,6 +28,7 @@ static const char *const preset_words[] = {
 /* In the order of the enums in input/scenario.h and model/card.h. */
 static const char *const attention_words[] = {"gqa", "mla", "dsa", NULL};
 static const char *const scheduler_words[] = {"adaptive", "round_robin", NULL};
+static const char *const packing_words[] = {"quota", "tokens", NULL};
 static const char *const path_words[] = {"shorter_queue", "prefill", "decode",
                                          "round_robin",   "split",   NULL};
 static const char *const decode_buffer_words[] = {"dram", "hbm", NULL};
@@ -46,18 +47,18 @@ static const char *const submit_words[] = {"rdma_batched", "rdma", "cuda_memcpy"
 static const char *const arrival_words[] = {"offline", "poisson", "recorded", NULL};
 
 const char *const scenario_preset_keys[PRESET_N_KEYS] = {
-    "system.layerwise",   "system.dual_path", "system.free_transfers",    "system.scheduler",
-    "system.path_policy", "system.tp_gpus",   "cluster.dram_cache_bytes",
+    "system.layerwise", "system.dual_path",   "system.free_transfers", "system.scheduler",
+    "system.packing",   "system.path_policy", "system.tp_gpus",        "cluster.dram_cache_bytes",
 };
 const struct scenario_preset scenario_presets[] = {
-    {"basic", {"false", "false", "false", "round_robin", "prefill"}},
-    {"layerwise", {"true", "false", "false", "round_robin", "prefill"}},
-    {"layerwise+dpl", {"true", "true", "false", "round_robin", "round_robin"}},
-    {"dualpath", {"true", "true", "false", "adaptive", "shorter_queue"}},
-    {"oracle", {"true", "true", "true", "adaptive", "shorter_queue"}},
+    {"basic", {"false", "false", "false", "round_robin", "tokens", "prefill"}},
+    {"layerwise", {"true", "false", "false", "round_robin", "tokens", "prefill"}},
+    {"layerwise+dpl", {"true", "true", "false", "round_robin", "tokens", "round_robin"}},
+    {"dualpath", {"true", "true", "false", "adaptive", "quota", "shorter_queue"}},
+    {"oracle", {"true", "true", "true", "adaptive", "quota", "shorter_queue"}},
     /* SGLang with HiCache (layer by layer) and Mooncake Store, as the paper ran it: TP 8 inside a
      * node, a DRAM pool of 1.5 TB a node in front of 3FS. */
-    {"sgl-mc", {"true", "false", "false", "round_robin", "prefill", "8", "1.5TB"}},
+    {"sgl-mc", {"true", "false", "false", "round_robin", "tokens", "prefill", "8", "1.5TB"}},
 };
 const size_t scenario_n_presets = sizeof(scenario_presets) / sizeof(scenario_presets[0]);
 
@@ -159,9 +160,6 @@ const struct scenario_key scenario_keys[] = {
      USUAL(0, 2), .doc = "fixed cost of a prefill forward"},
     {NUMBER("timing.forward_floor_s", timing.forward_floor_s, UNIT_S), TIMING, FROM(0, 1e6),
      USUAL(0, 2), .doc = "launching a prefill forward's kernels, overlapped with them"},
-    {NUMBER("timing.prefill_cached_tok_layer_s", timing.prefill_cached_tok_layer_s, UNIT_S), TIMING,
-     FROM(0, 1), USUAL(0, 1e-6),
-     .doc = "a prefill forward's time per layer and cached token, however few are new"},
     {NUMBER("timing.decode_fixed_s", timing.decode_fixed_s, UNIT_S), TIMING, FROM(0, 1e6),
      USUAL(0, 1), .doc = "fixed cost of a decode step"},
 
@@ -290,7 +288,7 @@ const struct scenario_key scenario_keys[] = {
 
     {WORD("system.preset", system.preset, preset_words), .fallback = "dualpath",
      .source = "the system itself",
-     .doc = "sets the five switches below; sgl-mc also system.tp_gpus and "
+     .doc = "sets the six switches below; sgl-mc also system.tp_gpus and "
             "cluster.dram_cache_bytes"},
     {BOOL("system.layerwise", system.layerwise), .fallback = "true", .source = "the preset",
      .doc = "HBM of a prefill GPU holds one layer's KV, streamed layer by layer"},
@@ -300,6 +298,10 @@ const struct scenario_key scenario_keys[] = {
      .source = "the preset", .doc = "oracle: reads and copies take no time"},
     {ENUM("system.scheduler", system.scheduler, scheduler_words), .fallback = "adaptive",
      .source = "the preset", .doc = "how requests are given to engines"},
+    {ENUM("system.packing", system.packing, packing_words), .fallback = "quota",
+     .source = "the preset; the paper's quota is part of its scheduling, see scenarios/paper",
+     .doc = "what ends the batch of a prefill forward: quota_s of attention time, or forward_tok "
+            "new tokens; the request that goes beyond is cut"},
     {ENUM("system.path_policy", system.path_policy, path_words), .fallback = "shorter_queue",
      .source = "the preset",
      .doc = "the side that reads a request's KV; split: both, so that their queues end together"},
@@ -335,6 +337,11 @@ const struct scenario_key scenario_keys[] = {
     {NUMBER("system.quota_s", system.quota_s, UNIT_S), .fallback = "300ms", ABOVE_0(1e6),
      USUAL(0.005, 30), .source = "the paper's compute quota, taken as the sum over layers",
      .doc = "predicted attention time of a prefill forward per GPU"},
+    {U32("system.forward_tok", system.forward_tok, UNIT_TOK), .fallback = "8192", FROM(1, 1e9),
+     USUAL(256, 1048576),
+     .source = "max_num_batched_tokens of vLLM and chunked_prefill_size of SGLang on 80 GB Hopper "
+               "GPUs",
+     .doc = "new tokens of a prefill forward per GPU, where packing is by tokens"},
     {NUMBER("system.alpha_s", system.alpha_s, UNIT_S), .fallback = "3s", ABOVE_0(1e9),
      USUAL(0.05, 120), .source = "the paper: alpha = what a node's SNIC reads in 3 s",
      .doc = "read queue of a node beyond which it is avoided"},

@@ -46,7 +46,7 @@ extern const struct scenario_key scenario_keys[];
 extern const size_t scenario_n_keys;
 
 /* The switches a preset sets; NULL: it leaves that one alone. */
-#define PRESET_N_KEYS 7
+#define PRESET_N_KEYS 8
 struct scenario_preset {
     const char *name;
     const char *values[PRESET_N_KEYS];

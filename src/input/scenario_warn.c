@@ -187,6 +187,8 @@ int scenario_check_unused(struct scenario_reading *r)
         bool used;
         const char *why;
     } rows[] = {
+        {"system.quota_s", s->packing == PACKING_QUOTA, "system.packing is \"tokens\""},
+        {"system.forward_tok", s->packing == PACKING_TOKENS, "system.packing is \"quota\""},
         {"system.restore_ratio", compressed, "system.restore is not \"compressed\""},
         {"system.restore_expand_Bps", compressed, "system.restore is not \"compressed\""},
         {"system.restore", !direct || s->path_policy != PATH_DECODE,

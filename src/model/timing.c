@@ -30,7 +30,6 @@ struct timing_config timing_config_defaults(void)
         .decode_fixed_s = 2e-3,
         /* Not seen in kernels; a profile fitted to a whole system brings them. */
         .forward_floor_s = 0,
-        .prefill_cached_tok_layer_s = 0,
         .decode_sequence_s = 0,
         /* What remains of 27B's step of 8-9 ms (EP8) and of V3.2's 32 ms (EP32) at no load, after
          * 2.1 and 14.4 ms of weights and the 2 ms above, over 29 and 58 MoE layers. */
@@ -115,13 +114,6 @@ double timing_attention_ns(const struct timing_model *tm, double cached_tok, dou
     return to_ns((core_s + indexer_s) / tm->config.attention_efficiency);
 }
 
-double timing_cached_ns(const struct timing_model *tm, double cached_tok)
-{
-    return tm->config.free_compute
-               ? 0
-               : to_ns(tm->config.prefill_cached_tok_layer_s * tm->card.n_layers * cached_tok);
-}
-
 double timing_linear_ns(const struct timing_model *tm, double new_tok)
 {
     if (new_tok <= 0 || tm->config.free_compute) {
@@ -149,8 +141,7 @@ double timing_experts_ns(const struct timing_model *tm, double group_tok, uint32
 double timing_alike_ns(const struct timing_model *tm, double n, double cached_tok, double new_tok,
                        uint32_t group_gpus)
 {
-    return n * (timing_attention_ns(tm, cached_tok, new_tok) + timing_cached_ns(tm, cached_tok)) +
-           timing_linear_ns(tm, n * new_tok) +
+    return n * timing_attention_ns(tm, cached_tok, new_tok) + timing_linear_ns(tm, n * new_tok) +
            timing_experts_ns(tm, n * new_tok * group_gpus, group_gpus);
 }
 

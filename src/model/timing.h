@@ -5,18 +5,8 @@
  * fixed cost).
  *
  * A prefill forward of an EP group of G GPUs (the paper, "Scheduler"):
- *     T = fixed + hypot(floor, sum over layers [ max over GPUs (attention + cached + linear)
+ *     T = fixed + hypot(floor, sum over layers [ max over GPUs (attention + linear)
  *                                                + experts(all tokens of the group) ])
- *
- * cached: prefill_cached_tok_layer_s for every cached token of the GPU's requests, however few are
- * new. The published runs ask for it: with appends three times as long the oracle's JCT is 25 %
- * shorter though no token less is computed, turns of longer contexts cost more than their new
- * tokens do, and the first minutes of the run at scale, with short contexts, compute more than
- * twice as many tokens a second as later ones. Its cause is not known. The fitted 16 ns are 1.0 us
- * for a Layer Block of 64 tokens, about a work request, and also one pass of the KV over the CNIC;
- * but both are modelled apart, and the oracle, which needs the constant too, should pay for
- * neither. It is no part of the attention time that the quota bounds, and tensor parallelism does
- * not cut it.
  *
  * The host launches kernels while the GPUs still compute, so a forward takes the longer of the two,
  * smoothly: with a = 2.86 requests' worth of floor, n requests reach the throughput n *
@@ -50,12 +40,10 @@ struct timing_config {
     double attention_efficiency; /* scales every prefill attention MFU; 1 = the profile's kernels */
     double linear_efficiency;    /* scales every prefill GEMM MFU; 1 = the profile's kernels */
     double decode_efficiency;    /* scales HBM efficiency and MFU of a decode step */
-    double prefill_cached_tok_layer_s; /* per layer and cached token of a forward's requests,
-                                          however few are new */
-    double forward_fixed_s;            /* per forward, beside its kernels: sampling, scheduling */
-    double forward_floor_s;            /* the host's launches, which go on while the GPU computes */
-    double decode_fixed_s;             /* per decode step: launch, sampling */
-    double decode_sequence_s; /* per sequence of the fullest GPU and decode step: the host's work
+    double forward_fixed_s;      /* per forward, beside its kernels: sampling, scheduling */
+    double forward_floor_s;      /* the host's launches, which go on while the GPU computes */
+    double decode_fixed_s;       /* per decode step: launch, sampling */
+    double decode_sequence_s;    /* per sequence of the fullest GPU and decode step: the host's work
                                     on it (sampling, detokenising, block tables, sending out) */
     double decode_collective_local_s;  /* per MoE layer and decode step: latency of dispatch +
                                           combine  in an EP group inside one NVLink domain... */
@@ -98,10 +86,6 @@ struct timing_model {
 
 /* Prefill attention of one request on one GPU, all layers: new_tok tokens on cached_tok. In ns. */
 double timing_attention_ns(const struct timing_model *tm, double cached_tok, double new_tok);
-
-/* What a forward does for the cached_tok tokens of a request however few are new, all layers; not
- * attention, of which the quota is. */
-double timing_cached_ns(const struct timing_model *tm, double cached_tok);
 
 /* Data-parallel linear work of one GPU for new_tok tokens (projections, dense and shared FFNs), all
  * layers. */

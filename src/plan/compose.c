@@ -94,7 +94,8 @@ static void set_rules(const struct scenario *sc, const struct scenario_derived *
     c->reuse = reuse_of(s);
     c->promise_hbm = s->hbm_promise == HBM_PROMISE_ASSIGNMENT;
     c->decode_in_hbm = s->decode_buffer == DECODE_BUFFER_HBM;
-    c->quota_ns = units_s_to_ns(s->quota_s);
+    c->quota_ns = s->packing == PACKING_QUOTA ? units_s_to_ns(s->quota_s) : 0;
+    c->forward_tok = s->packing == PACKING_TOKENS ? s->forward_tok : 0;
     c->alpha_tok = d->alpha_tok;
     c->beta_tok = d->beta_tok;
     c->fetch_period_ns = units_s_to_ns(s->fetch_period_s);

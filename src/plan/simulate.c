@@ -163,7 +163,6 @@ static int build_ports(struct simulation *s, struct err *err)
         .decode_groups = c->decode_nodes * c->gpus_per_node / c->decode_ep_gpus,
         .decode_group_gpus = c->decode_ep_gpus,
         .stage_layers = c->stage_layers,
-        .quota_ns = (double)c->quota_ns,
         .decode_lag_steps = sc->system.decode_lag_steps,
         .links = sc->system.fidelity == FIDELITY_PACKET ? &s->bursts.links : &s->dp.links,
     };

@@ -111,7 +111,10 @@ static int check_room(const struct simulation *s, struct err *err)
         rc = rc ? rc
                 : equal(err, "requests left at a prefill node", s->prefill[i].requests.n_used, 0);
         for (uint32_t g = 0; g < s->cluster.gpus_per_node && rc == 0; g++) {
-            rc = check_space(&s->prefill[i].engines[g].direct, "prefill HBM in use", err);
+            const struct prefill_engine *e = &s->prefill[i].engines[g];
+            rc = check_space(&e->direct, "prefill HBM in use", err);
+            rc = rc ? rc : check_space(&e->hbm, "prefill HBM for whole prompts in use", err);
+            rc = rc ? rc : equal(err, "spans of prefill HBM in use", slots_used(&e->hbm_slots), 0);
         }
     }
     for (uint32_t i = 0; i < s->n_decode && rc == 0; i++) {

@@ -16,6 +16,7 @@
 
 struct mem_links {
     struct transport_mem transport;
+    const struct run_config *config;
     uint32_t node;
     const struct node_memory *own;
     struct node_memory *attached; /* [n], all zero where it is not */
@@ -26,6 +27,7 @@ struct mem_links {
 static int allocate(struct mem_links *t, const struct links_parts *p, struct err *err)
 {
     uint32_t n = p->map->n_nodes;
+    t->config = p->config;
     t->node = p->node;
     t->own = p->map->nodes[p->node];
     t->attached = calloc(n, sizeof(*t->attached));
@@ -89,7 +91,8 @@ static int mem_connect(struct links *l, uint32_t node, const char *text, struct 
         return err_set(err, -EPROTO, "node %u: found the memory \"%.80s\", expected PID:FD", node,
                        text);
     }
-    int rc = node_memory_attach(&t->attached[node], node, pid, fd, t->own, err);
+    int rc = node_memory_attach(&t->attached[node], node, pid, fd, t->own,
+                                run_config_hbm_bytes(t->config, node), err);
     if (rc) {
         err_field(err, "hw.transport");
         return rc;

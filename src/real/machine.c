@@ -23,7 +23,7 @@ static struct node *node_of(struct machine *m)
 static int init_memory(struct machine *m, struct err *err)
 {
     const struct cluster *c = &m->config->cluster;
-    uint64_t spans_bytes = m->config->n_spans * c->span_bytes;
+    uint64_t hbm_bytes = run_config_hbm_bytes(m->config, m->id);
     uint64_t staging_bytes = c->persist_buffer_bytes + kv_full_block_bytes(&c->kv);
     m->memories = calloc(cluster_nodes(c), sizeof(struct node_memory *));
     if (!m->memories) {
@@ -32,7 +32,7 @@ static int init_memory(struct machine *m, struct err *err)
     bool shared = strcmp(m->config->transport, "mem") == 0;
     int rc = (shared ? node_memory_init_shared
                      : node_memory_init)(&m->memory, m->id, c->staging_offset_bytes + staging_bytes,
-                                         c->gpus_per_node, spans_bytes, err);
+                                         c->gpus_per_node, hbm_bytes, err);
     if (rc == 0) {
         m->memories[m->id] = &m->memory;
         m->map = (struct memory_map){.nodes = m->memories, .n_nodes = cluster_nodes(c)};
@@ -218,7 +218,11 @@ void machine_start(struct machine *m)
 static uint64_t room_used(const struct machine *m)
 {
     if (is_prefill(m)) {
-        return m->prefill.dram.used;
+        uint64_t used = m->prefill.dram.used;
+        for (uint32_t gpu = 0; gpu < m->config->cluster.gpus_per_node; gpu++) {
+            used += slots_used(&m->prefill.engines[gpu].hbm_slots);
+        }
+        return used;
     }
     /* What is kept for turns that may come is nobody's. */
     uint64_t used = m->decode.dram.used - m->decode.dram.idle + m->decode.staging.used;

@@ -33,6 +33,7 @@ static const struct flat_field fields[] = {
     BOOL(cluster.decode_in_hbm),
     BOOL(cluster.promise_hbm),
     U64(cluster.quota_ns),
+    U32(cluster.forward_tok),
     U64(cluster.alpha_tok),
     U64(cluster.beta_tok),
     U64(cluster.fetch_period_ns),
@@ -109,7 +110,6 @@ static const struct flat_field fields[] = {
     DOUBLE(timing.config.attention_efficiency),
     DOUBLE(timing.config.linear_efficiency),
     DOUBLE(timing.config.decode_efficiency),
-    DOUBLE(timing.config.prefill_cached_tok_layer_s),
     DOUBLE(timing.config.forward_fixed_s),
     DOUBLE(timing.config.forward_floor_s),
     DOUBLE(timing.config.decode_fixed_s),
@@ -142,6 +142,12 @@ static const struct flat_field fields[] = {
     U32(traffic_class),
 };
 #define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
+
+/* In a prefill GPU a cut prompt has two: its last chunk's, which leaves, and the next one's. */
+uint64_t run_config_hbm_bytes(const struct run_config *c, uint32_t node)
+{
+    return (cluster_is_prefill(&c->cluster, node) ? 2 : 1) * c->n_spans * c->cluster.span_bytes;
+}
 
 char *run_config_write(const struct run_config *c)
 {

@@ -18,7 +18,8 @@
  *               holds it to a part of its rate counted in part (what a full line moves depends on
  *               the I/O size, see the storage profile)
  *   CNIC, DRAM  bytes over bandwidth; read = out of a memory (TX), write = into one (RX)
- *   prefill GPU time in forwards, one that is not filled up to the compute quota counted in part
+ *   prefill GPU time in forwards, one that is not filled up to its limit (system.packing) counted
+ *               in part
  *   decode GPU  share of the HBM for KV that admitted requests hold: a decode GPU takes on more
  *               until that is full
  *   storage     bytes over cluster.storage.cluster_Bps, of all nodes together; 0 where there is no

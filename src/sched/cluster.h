@@ -68,7 +68,10 @@ struct cluster {
     /* HBM, that of prefill engines if whole prompts lie there, counts as taken from a request's
      * assignment on; false: once the node has granted it. */
     bool promise_hbm;
-    uint64_t quota_ns;  /* predicted attention time per forward and engine */
+    /* What ends the batch of a forward and engine: predicted attention time, or new tokens. One of
+     * the two is 0. */
+    uint64_t quota_ns;
+    uint32_t forward_tok;
     uint64_t alpha_tok; /* read queue of a node up to which its engines are preferred */
     uint64_t beta_tok;  /* unfinished tokens of an engine up to which it gets more */
     uint64_t fetch_period_ns;

@@ -46,6 +46,7 @@ struct compute_forward {
     uint32_t engine; /* prefill engine, 0-based over all nodes */
     const struct compute_item *items;
     uint32_t n_items;
+    double fill; /* 0 to 1: how far the batch is what one forward may hold, for use of capacity */
     uint32_t layers_total;
     uint32_t layers_ready; /* layers whose KV is in the GPU; raised by compute_feed() only */
     void (*progress)(struct compute_forward *f);

@@ -120,12 +120,21 @@ static void on_push(struct decode_request *r, const struct msg_push *m)
     p->every = m->notify_every;
     p->op = (struct dp_op){.kind = DP_COPY,
                            .traffic_class = DP_CLASS_LOAD,
-                           .parts_ready = kv_of(r)->n_layers,
+                           .parts_ready = m->layers_ready,
                            .done = push_done,
                            .progress = push_progress,
                            .notify_at = m->notify_at};
     kv_shape_layers(&p->op, pushed_layout(r, m), m->first_tok, m->n_tok, push_source(r, m), gpu);
     node_submit(&r->owner->node, &p->op, r->start.r.request);
+}
+
+static void on_push_feed(struct decode_request *r, const struct msg_pushed *m)
+{
+    assert(m->stream < MSG_MAX_PUSHES);
+    struct dp_op *op = &r->pushes[m->stream].op;
+    if (dp_op_active(op)) {
+        dp_feed(r->owner->node.ports.dp, op, m->layers);
+    }
 }
 
 static void send_ready(struct decode_request *r)
@@ -452,6 +461,9 @@ static void on_message(void *self, const struct msg *m)
         break;
     case MSG_PUSH:
         on_push(find(dn, m->u.push.request), &m->u.push);
+        break;
+    case MSG_PUSH_FEED:
+        on_push_feed(find(dn, m->u.pushed.request), &m->u.pushed);
         break;
     case MSG_PROMPT_KV:
         on_prompt_kv(find(dn, m->u.prompt_kv.request));

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define MSG_VERSION  4
+#define MSG_VERSION  5
 #define MSG_MAX_GPUS 16 /* engines of one node in a report */
 
 /* Endpoints: the client, the central scheduler, then one per node. */
@@ -25,8 +25,9 @@ enum msg_type {
     MSG_DECODE_READY, /* decode node -> prefill node: start; my buffer is there, on the DE path with
                          the hits */
     MSG_DECODE_READ,  /* decode node -> prefill node: my part of a split read is in my buffer */
-    MSG_PUSH,   /* prefill node -> decode node: stream KV from the decode buffer, layer by layer */
-    MSG_PUSHED, /* decode node -> prefill node: so many layers of that stream have arrived */
+    MSG_PUSH, /* prefill node -> decode node: stream KV from the decode buffer, layer by layer */
+    MSG_PUSH_FEED,   /* prefill node -> decode node: so many layers are in the buffer by now */
+    MSG_PUSHED,      /* decode node -> prefill node: so many layers of that stream have arrived */
     MSG_PROMPT_KV,   /* prefill node -> decode node: the whole prompt's KV lies in the decode buffer
                       */
     MSG_EP_READY,    /* node -> leader of an EP group: one of my engines has work */
@@ -108,8 +109,10 @@ struct msg_push {
     uint64_t gpu_offset_bytes; /* where to write in the prefill GPU */
     uint32_t notify_at;        /* first number of layers to report */
     uint32_t notify_every;
+    uint32_t layers_ready; /* in the buffer; MSG_PUSH_FEED tells of the others, if there are any */
 };
 
+/* Also for MSG_PUSH_FEED. */
 struct msg_pushed {
     uint32_t request;
     uint32_t stream;

@@ -5,14 +5,28 @@
 
 #include <stdint.h>
 
-#include "model/timing.h"
+#include "sched/cluster.h"
+
+/* What a forward of one engine may still hold. */
+struct packing {
+    const struct cluster *cluster;
+    double left_ns;    /* of cluster.quota_ns, if that is not 0 */
+    uint32_t left_tok; /* otherwise of cluster.forward_tok */
+};
+
+struct packing packing_begin(const struct cluster *c);
 
 /*
- * The largest number of new tokens, at most new_tok, whose predicted attention time on cached_tok
- * fits into left_ns: all of them, or the largest fitting multiple of block_tok (found by binary
- * search; chunks end on KV blocks so that every transfer starts on one), or 0.
+ * The largest number of new tokens, at most new_tok, on cached_tok that fits: all of them, or the
+ * largest fitting multiple of a KV block (chunks end on blocks so that every transfer starts on
+ * one), or 0. By quota it is found by binary search over the predicted attention time.
  */
-uint32_t packing_fit(const struct timing_model *timing, uint32_t cached_tok, uint32_t new_tok,
-                     uint32_t block_tok, double left_ns);
+uint32_t packing_fit(const struct packing *p, uint32_t cached_tok, uint32_t new_tok);
+
+/* Takes new_tok tokens on cached_tok in, whether they fit or not. */
+void packing_take(struct packing *p, uint32_t cached_tok, uint32_t new_tok);
+
+/* How full the forward is, 0 to 1. */
+double packing_fill(const struct packing *p);
 
 #endif

@@ -103,7 +103,7 @@ static void forward_done(struct compute_forward *f)
         return;
     }
     e->attention_ns += (uint64_t)f->attention_ns;
-    e->full_ns += (uint64_t)(e->fill * (double)(f->done_ns - f->start_ns));
+    e->full_ns += (uint64_t)(f->fill * (double)(f->done_ns - f->start_ns));
     finish_items(e);
     prefill_group_engine_done(pn, prefill_group_of(pn, e->gpu));
     e->in_forward = false;
@@ -148,36 +148,35 @@ static void take(struct prefill_engine *e, struct prefill_request *r, uint32_t n
     e->owner->n_chunks++;
 }
 
-/* First come first served, until the quota of attention time is used up, or the room in HBM for the
- * layers at hand (without layer streaming every request that is ready has room). */
-static void pack(struct prefill_engine *e)
+/* First come first served, until the forward is full, or the room in HBM for the layers at hand
+ * (without layer streaming every request that is ready has room). Returns how full it is. */
+static double pack(struct prefill_engine *e)
 {
     const struct cluster *c = cluster_of(e);
-    double left_ns = (double)c->quota_ns;
+    struct packing packing = packing_begin(c);
     uint64_t hbm_left = c->prefill_hbm_bytes;
     e->n_batch = 0;
-    e->fill = 0;
     list_for_each_safe (pos, tmp, &e->ready) {
         struct prefill_request *r = container_of(pos, struct prefill_request, ready_node);
         uint32_t cached = r->start.r.hit_tok + r->done_tok;
         uint32_t left_tok = prefill_miss_tok(r) - r->done_tok;
         uint64_t hbm = c->layerwise ? cluster_prefill_hbm_bytes(c, r->start.r.prompt_tok) : 0;
-        uint32_t n = packing_fit(c->timing, cached, left_tok, c->kv.block_tok, left_ns);
+        uint32_t n = packing_fit(&packing, cached, left_tok);
         if (n == 0 && e->n_batch == 0) {
-            /* Not even one block fits into a whole quota: it has to go through all the same. */
+            /* Not even one block fits into a whole forward: it has to go through all the same. */
             n = left_tok < c->kv.block_tok ? left_tok : c->kv.block_tok;
         }
         if (n == 0 || hbm > hbm_left || (e->n_batch == e->batch_capacity && !grow_batch(e))) {
-            return;
+            break;
         }
-        left_ns -= timing_attention_ns(c->timing, cached, n);
-        e->fill = left_ns > 0 ? 1 - left_ns / (double)c->quota_ns : 1;
+        packing_take(&packing, cached, n);
         hbm_left -= hbm;
         take(e, r, n);
         if (n < left_tok) {
-            return;
+            break;
         }
     }
+    return packing_fill(&packing);
 }
 
 static void announce(struct prefill_engine *e)
@@ -210,13 +209,14 @@ void prefill_engine_start(struct prefill_engine *e)
     }
     const struct cluster *c = cluster_of(e);
     uint32_t engine = e->owner->node.id * c->gpus_per_node + e->gpu;
-    pack(e);
+    double fill = pack(e);
     e->storing = false;
     e->forward = (struct compute_forward){.group = engine / c->prefill_ep_gpus,
                                           .rank = engine % c->prefill_ep_gpus,
                                           .engine = engine,
                                           .items = e->items,
                                           .n_items = e->n_batch,
+                                          .fill = fill,
                                           .layers_total = c->kv.n_layers,
                                           .progress = forward_progress,
                                           .notify_at = next_compute_mark(c, 0),

@@ -185,8 +185,11 @@ static void load_hits(struct prefill_request *r)
     node_submit(n, &r->load, r->start.r.request);
 }
 
+/* The stream with the chunk before, if there is one. */
+#define LAST_STREAM 1u
+
 static void ask_for_push(struct prefill_request *r, uint32_t stream, uint32_t first_tok,
-                         uint32_t n_tok)
+                         uint32_t n_tok, uint32_t layers_ready)
 {
     if (n_tok == 0) {
         return;
@@ -200,7 +203,8 @@ static void ask_for_push(struct prefill_request *r, uint32_t stream, uint32_t fi
                                .n_tok = n_tok,
                                .gpu_offset_bytes = prefill_hbm_offset(r),
                                .notify_at = next_load_mark(c, 0),
-                               .notify_every = c->stage_layers}};
+                               .notify_every = c->stage_layers,
+                               .layers_ready = layers_ready}};
     r->push_layers[stream] = 0;
     node_send(n, MSG_NODE(r->start.decode_node), &m);
 }
@@ -208,19 +212,22 @@ static void ask_for_push(struct prefill_request *r, uint32_t stream, uint32_t fi
 /*
  * KV before this chunk: hits that were read here from this node's buffer (or in the GPU already),
  * all else from the decode node: earlier chunks and the hits read there, in one piece unless hits
- * read here lie between, and the hits that the decode node has kept, which lie elsewhere.
+ * read here lie between, and the hits that the decode node has kept, which lie elsewhere. Of an
+ * earlier chunk that is still leaving this GPU, layers follow as they get there.
  */
 static void start_loads(struct prefill_request *r)
 {
     const struct msg_start *s = &r->start;
+    uint32_t all = cluster_of(r)->kv.n_layers;
     uint32_t apart_tok = loads_here(r) ? s->decode_tok : s->kept_tok;
     uint32_t from = loads_here(r) ? s->r.hit_tok : s->kept_tok;
     nothing_to_come(r);
     if (loads_here(r) && !has(r, CLUSTER_RESTORE_DIRECT)) {
         load_hits(r);
     }
-    ask_for_push(r, 0, 0, apart_tok);
-    ask_for_push(r, 1, from, s->r.hit_tok + r->done_tok - from);
+    ask_for_push(r, 0, 0, apart_tok, all);
+    ask_for_push(r, LAST_STREAM, from, s->r.hit_tok + r->done_tok - from,
+                 r->leaving ? r->store.parts_done : all);
 }
 
 void prefill_kv_stream_in(struct prefill_request *r)
@@ -253,8 +260,17 @@ void prefill_kv_bring(struct prefill_request *r)
     }
 }
 
+static void end_leaving(struct prefill_request *r)
+{
+    if (r->leaving) {
+        r->leaving = false;
+        slots_give(&r->engine->hbm_slots, r->leaving_slot);
+    }
+}
+
 static void leave_hbm(struct prefill_request *r)
 {
+    end_leaving(r);
     if (r->hbm.held) {
         space_give(&r->engine->hbm, &r->hbm, r->hbm.amount);
     } else if (r->chunk_tok > 0) {
@@ -264,13 +280,32 @@ static void leave_hbm(struct prefill_request *r)
 
 /* Out */
 
+/* A chunk whose forward is over while layers of it are on their way: the next one asks for them. */
+static void store_progress(struct dp_op *op)
+{
+    struct prefill_request *r = container_of(op, struct prefill_request, store);
+    op->notify_at = next_compute_mark(cluster_of(r), op->parts_done);
+    if (!r->leaving || !r->computing || r->cancelled) {
+        return;
+    }
+    struct msg m = {.type = MSG_PUSH_FEED,
+                    .u.pushed = {.request = r->start.r.request,
+                                 .stream = LAST_STREAM,
+                                 .layers = op->parts_done}};
+    node_send(&r->owner->node, MSG_NODE(r->start.decode_node), &m);
+}
+
 /* Sends tokens from .. end in a layout to the decode buffer, as their layers are made. */
 static void submit_store(struct prefill_request *r, struct dp_op *op, void (*done)(struct dp_op *),
                          const struct kv_layout *layout, uint32_t from, uint32_t end,
                          uint32_t layers_done)
 {
-    *op = (struct dp_op){
-        .kind = DP_COPY, .traffic_class = DP_CLASS_STORE, .parts_ready = layers_done, .done = done};
+    *op = (struct dp_op){.kind = DP_COPY,
+                         .traffic_class = DP_CLASS_STORE,
+                         .parts_ready = layers_done,
+                         .done = done,
+                         .progress = op == &r->store ? store_progress : NULL,
+                         .notify_at = next_compute_mark(cluster_of(r), 0)};
     kv_shape_layers(op, layout, from, end - from, hbm_place(r), decode_place(r));
     r->n_storing++;
     node_submit(&r->owner->node, op, r->start.r.request);
@@ -324,9 +359,24 @@ static void send_kept(struct prefill_request *r)
     }
 }
 
+/* Goes on in the next forward while the last layers of its chunk leave. */
+static void go_on(struct prefill_request *r)
+{
+    r->leaving = true;
+    r->leaving_slot = r->hbm_slot;
+    r->done_tok += r->chunk_tok;
+    r->chunk_tok = 0;
+    prefill_kv_bring(r);
+}
+
 void prefill_kv_chunk_computed(struct prefill_request *r)
 {
     r->computing = false;
+    if (cluster_of(r)->layerwise && !has(r, CLUSTER_RESTORE_HIDDEN) && !r->stored &&
+        !prefill_is_last_chunk(r) && !r->leaving) {
+        go_on(r);
+        return;
+    }
     if (!keeps_prompt(r)) {
         if (!cluster_of(r)->layerwise) {
             prefill_kv_start_store(r, cluster_of(r)->kv.n_layers);
@@ -356,6 +406,14 @@ static void one_stored(struct prefill_request *r, struct dp_op *op)
         send_kept(r);
         return;
     }
+    if (r->leaving) {
+        end_leaving(r);
+        if (r->store_waits) {
+            r->store_waits = false;
+            prefill_kv_start_store(r, r->store_layers);
+        }
+        return;
+    }
     r->stored = true;
     chunk_over(r);
 }
@@ -373,6 +431,11 @@ static void keep_done(struct dp_op *op)
 void prefill_kv_start_store(struct prefill_request *r, uint32_t layers_done)
 {
     const struct cluster *c = r->owner->node.cluster;
+    if (r->leaving) {
+        r->store_waits = true;
+        r->store_layers = layers_done;
+        return;
+    }
     uint32_t computed_from = r->start.r.hit_tok + r->done_tok;
     uint32_t from = reads_here(r) && r->done_tok == 0 ? r->start.decode_tok : computed_from;
     uint32_t end = computed_from + r->chunk_tok;
@@ -386,6 +449,10 @@ void prefill_kv_start_store(struct prefill_request *r, uint32_t layers_done)
 void prefill_kv_feed_store(struct prefill_request *r, uint32_t layers_done)
 {
     struct dp *dp = r->owner->node.ports.dp;
+    if (r->store_waits) {
+        r->store_layers = layers_done;
+        return;
+    }
     dp_feed(dp, &r->store, layers_done);
     if (has(r, CLUSTER_RESTORE_HIDDEN)) {
         dp_feed(dp, &r->keep, layers_done);

@@ -39,7 +39,8 @@ uint32_t prefill_kv_layers(const struct prefill_request *r);
 void prefill_kv_start_store(struct prefill_request *r, uint32_t layers_done);
 void prefill_kv_feed_store(struct prefill_request *r, uint32_t layers_done);
 
-/* The chunk's forward is over; it goes on to the next, or is through, once its KV has left. */
+/* The chunk's forward is over: the prompt is through once its KV has left, or goes on in the next
+ * forward, with layer streaming while the last layers of the chunk still leave. */
 void prefill_kv_chunk_computed(struct prefill_request *r);
 
 /* layers of a stream that the decode node pushes have arrived. */

@@ -9,9 +9,10 @@
  * or more forwards (chunks) -> first token -> all KV stored in the decode buffer -> MSG_PROMPT_KV.
  *
  * An engine packs its ready requests into a forward first come first served until the predicted
- * attention time would pass the quota; the one that overflows is cut (chunked prefill). All engines
- * of an EP group start together, on the word of the group's leader: the node of its first engine.
- * What the node fetches once they have packed is for the forward after.
+ * attention time would pass the quota, or its new tokens their limit (packing.h); the one that
+ * overflows is cut (chunked prefill). All engines of an EP group start together, on the word of the
+ * group's leader: the node of its first engine. What the node fetches once they have packed is for
+ * the forward after.
  *
  * When a decode node dies (MSG_DEAD), its requests here are cancelled; one in a forward is dropped
  * from it, and the others of the batch go on.
@@ -35,6 +36,11 @@ struct prefill_request {
     /* Of its span in the GPU. With layer streaming it has one while a chunk is in a forward or on
      * its way out; without, as long as it holds its claim, which is for the whole prompt. */
     uint32_t hbm_slot;
+    /* With layer streaming a cut prompt goes on in the next forward while the last layers of the
+     * chunk before still leave a span of their own (room that nothing counts, as that of whole
+     * requests of the forward before). The next store waits for them, with so many layers ready. */
+    bool leaving, store_waits;
+    uint32_t leaving_slot, store_layers;
     struct space_claim hbm;
     struct msg_start start;
     struct list ready_node;
@@ -78,7 +84,6 @@ struct prefill_engine {
     struct prefill_request **batch;
     uint32_t n_batch, batch_capacity;
     uint64_t attention_ns; /* total over all forwards, for the balance between engines */
-    double fill;           /* of the forward in progress: predicted attention time over the quota */
     uint64_t full_ns;      /* total over all forwards, each counted as far as it is full */
 };
 

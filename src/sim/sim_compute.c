@@ -94,24 +94,23 @@ static double forward_compute_ns(struct sim_forward_group *g)
 {
     const struct timing_model *tm = g->sc->timing;
     uint32_t n_gpus = g->sc->config.prefill_group_gpus;
-    double slowest = 0, group_tok = 0, attention = 0;
+    double slowest = 0, group_tok = 0;
+    g->fill = 0;
     for (uint32_t r = 0; r < n_gpus; r++) {
         struct compute_forward *f = g->joined[r];
-        double tok = 0, restored_tok = 0, cached_tok = 0;
+        double tok = 0, restored_tok = 0;
         f->attention_ns = 0;
         for (uint32_t i = 0; i < f->n_items; i++) {
             f->attention_ns += timing_attention_ns(tm, f->items[i].cached_tok, f->items[i].new_tok);
             tok += f->items[i].new_tok;
             restored_tok += f->items[i].restored_tok;
-            cached_tok += f->items[i].cached_tok;
         }
-        attention = f->attention_ns > attention ? f->attention_ns : attention;
-        double own = f->attention_ns + timing_cached_ns(tm, cached_tok) +
-                     timing_linear_ns(tm, tok) + timing_restore_ns(tm, restored_tok);
+        g->fill = f->fill > g->fill ? f->fill : g->fill;
+        double own =
+            f->attention_ns + timing_linear_ns(tm, tok) + timing_restore_ns(tm, restored_tok);
         slowest = own > slowest ? own : slowest;
         group_tok += tok;
     }
-    g->fill = attention < g->sc->config.quota_ns ? attention / g->sc->config.quota_ns : 1;
     g->wire_ns =
         tm->config.free_compute ? 0 : timing_prefill_wire_ns(tm, group_tok / n_gpus, n_gpus);
     return timing_forward_ns(tm, slowest + timing_experts_ns(tm, group_tok, n_gpus));

@@ -55,7 +55,6 @@ struct sim_compute_config {
     uint32_t prefill_groups, prefill_group_gpus;
     uint32_t decode_groups, decode_group_gpus;
     uint32_t stage_layers;     /* layers per stage of a forward, >= 1 */
-    double quota_ns;           /* attention time that fills a forward, for its use of capacity */
     uint32_t decode_lag_steps; /* steps that a joining sequence waits beyond the next boundary */
     const struct sim_links *links; /* NULL: collectives meet nothing */
 };
@@ -81,7 +80,7 @@ struct sim_forward_group {
     bool met_links;                 /* what it met has been added */
     uint64_t all_ready_ns;          /* when the last layer's KV was everywhere; LOOP_NEVER before */
     struct loop_timer timer;
-    double fill;    /* of the forward: attention of its slowest engine / quota, at most 1 */
+    double fill;    /* of the forward: that of its fullest engine */
     double busy_ns; /* of finished forwards */
     double full_ns; /* the same, each weighted with its fill */
 };
@@ -124,7 +123,7 @@ int sim_compute_init(struct sim_compute *sc, struct loop *loop, const struct tim
 void sim_compute_done(struct sim_compute *sc);
 
 /* Time for which a group's capacity has been used until now, what is in progress included: a
- * forward that is not filled up to the quota counts in part, so that a group is full when all its
+ * forward that is not filled up to its limit counts in part, so that a group is full when all its
  * forwards are and one follows the other. */
 double sim_forward_full_ns(const struct sim_forward_group *g);
 

@@ -25,7 +25,7 @@ static const char trace[] =
 /* One long prompt, then short ones. */
 static const char long_first[] =
     "{\"schema\":\"dualpath/trace/1\",\"block_tok\":0,\"sessions\":4}\n"
-    "{\"arrival_ns\":1000000,\"turns\":[{\"prompt_tok\":60000,\"gen_tok\":1}]}\n"
+    "{\"arrival_ns\":1000000,\"turns\":[{\"prompt_tok\":120000,\"gen_tok\":1}]}\n"
     "{\"arrival_ns\":1000001,\"turns\":[{\"prompt_tok\":64,\"gen_tok\":1}]}\n"
     "{\"arrival_ns\":1000002,\"turns\":[{\"prompt_tok\":64,\"gen_tok\":1}]}\n"
     "{\"arrival_ns\":1000003,\"turns\":[{\"prompt_tok\":64,\"gen_tok\":1}]}\n";
@@ -48,11 +48,11 @@ static void first_tokens(const char *const *sets, const char *text, unsigned n_s
     free(csv);
 }
 
-static void check_forwards(const char *preset)
+static void check_forwards(const char *preset, const char *packing, const char *limit)
 {
     double first_s[N_SESSIONS];
     first_tokens(SETS(preset, "system.scheduler=round_robin", "workload.max_len_tok=128K",
-                      "cluster.gpus_per_node=2", "system.quota_s=300ms"),
+                      "cluster.gpus_per_node=2", packing, limit),
                  trace, N_SESSIONS, first_s);
     ck_assert_double_lt(first_s[0], 0.4);
     ck_assert_double_gt(first_s[2], 0.4);
@@ -63,13 +63,21 @@ static void check_forwards(const char *preset)
 
 START_TEST(test_not_layerwise)
 {
-    check_forwards("system.preset=basic");
+    check_forwards("system.preset=basic", "system.packing=quota", "system.quota_s=300ms");
 }
 END_TEST
 
 START_TEST(test_free_transfers)
 {
-    check_forwards("system.preset=oracle");
+    check_forwards("system.preset=oracle", "system.packing=quota", "system.quota_s=300ms");
+}
+END_TEST
+
+/* Chunks of 24,000, 24,000 and 12,000 tokens. */
+START_TEST(test_by_tokens)
+{
+    check_forwards("system.preset=basic", "system.packing=tokens", "system.forward_tok=24000");
+    check_forwards("system.preset=oracle", "system.packing=tokens", "system.forward_tok=24000");
 }
 END_TEST
 
@@ -79,7 +87,8 @@ START_TEST(test_queues)
 {
     double first_s[4];
     first_tokens(SETS("system.preset=layerwise", "workload.max_len_tok=128K",
-                      "cluster.gpus_per_node=2", "system.quota_s=300ms", "system.beta_s=1ns"),
+                      "cluster.gpus_per_node=2", "system.packing=quota", "system.quota_s=300ms",
+                      "system.beta_s=1ns"),
                  long_first, 4, first_s);
     ck_assert_double_lt(first_s[1], first_s[3]);
     ck_assert_double_lt(first_s[3], first_s[0]);
@@ -93,6 +102,7 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_test(tc, test_not_layerwise);
     tcase_add_test(tc, test_free_transfers);
+    tcase_add_test(tc, test_by_tokens);
     tcase_add_test(tc, test_queues);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

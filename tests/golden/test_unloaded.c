@@ -94,15 +94,35 @@ struct arrivals {
     uint64_t at_ns[MAX_LAYERS + 1];
 };
 
-static void arrive(const struct world *w, uint64_t start_ns, uint64_t tok, bool pushed,
-                   struct arrivals *ret)
+static void arrive(const struct world *w, uint64_t start_ns, uint64_t tok, struct arrivals *ret)
 {
-    uint64_t asked = start_ns + (pushed ? w->message_ns : 0) + w->transfer_ns;
+    uint64_t from_ns = start_ns + w->transfer_ns;
     for (uint32_t k = 1; k <= w->n_layers; k++) {
         double bytes = (double)(k * tok * w->layer_tok_bytes);
-        ret->at_ns[k] = tok == 0 ? start_ns
-                                 : asked + moving_ns(bytes, w->sc.cluster.cnic_Bps) +
-                                       (pushed ? w->message_ns : 0);
+        ret->at_ns[k] = tok == 0 ? start_ns : from_ns + moving_ns(bytes, w->sc.cluster.cnic_Bps);
+    }
+}
+
+/* When the decode node knows that it has each layer of the chunk before: of those that were not
+ * there when it was asked for them, it is told. 0: all are there. */
+struct known {
+    uint64_t at_ns[MAX_LAYERS + 1];
+};
+
+/* As arrive(), of what the decode node pushes, layers being known to it. */
+static void arrive_pushed(const struct world *w, uint64_t start_ns, uint64_t tok,
+                          const struct known *known, struct arrivals *ret)
+{
+    uint64_t from_ns = start_ns + w->message_ns + w->transfer_ns;
+    uint32_t from = 0;
+    double layer = (double)(tok * w->layer_tok_bytes), rate = w->sc.cluster.cnic_Bps;
+    for (uint32_t k = 1; k <= w->n_layers; k++) {
+        if (known->at_ns[k] > from_ns + moving_ns(layer * (k - 1 - from), rate)) {
+            from_ns = known->at_ns[k];
+            from = k - 1;
+        }
+        ret->at_ns[k] =
+            tok == 0 ? start_ns : from_ns + moving_ns(layer * (k - from), rate) + w->message_ns;
     }
 }
 
@@ -153,7 +173,8 @@ static void arrive_both(const struct world *w, const struct flow f[2], struct ar
 /* When each layer is there of a chunk whose loads start at start_ns: hits from the prefill node's
  * own DRAM, and what the decode node pushes, in two streams if it has kept a part of it. */
 static void arrive_all(const struct world *w, uint64_t start_ns, uint64_t hit_tok,
-                       uint64_t done_tok, const struct sides *s, struct arrivals *ret)
+                       uint64_t done_tok, const struct sides *s, const struct known *known,
+                       struct arrivals *ret)
 {
     struct arrivals a[2];
     uint64_t own = hit_tok - s->decode_tok, pushed = s->decode_tok + done_tok;
@@ -168,8 +189,8 @@ static void arrive_all(const struct world *w, uint64_t start_ns, uint64_t hit_to
             (struct flow[2]){{push_ns, s->kept_tok, true}, {push_ns, pushed - s->kept_tok, true}},
             a);
     } else {
-        arrive(w, start_ns, own, false, &a[0]);
-        arrive(w, start_ns, pushed, true, &a[1]);
+        arrive(w, start_ns, own, &a[0]);
+        arrive_pushed(w, start_ns, pushed, known, &a[1]);
     }
     for (uint32_t k = 1; k <= w->n_layers; k++) {
         ret->at_ns[k] = a[0].at_ns[k] > a[1].at_ns[k] ? a[0].at_ns[k] : a[1].at_ns[k];
@@ -183,7 +204,6 @@ static uint64_t forward_ends(const struct world *w, uint64_t start_ns, uint64_t 
 {
     uint32_t gpus = w->sc.system.prefill_ep_gpus, n = 0;
     double busy = timing_attention_ns(&w->tm, (double)cached_tok, (double)new_tok) +
-                  timing_cached_ns(&w->tm, (double)cached_tok) +
                   timing_linear_ns(&w->tm, (double)new_tok) +
                   timing_experts_ns(&w->tm, (double)new_tok, gpus);
     double compute = hypot(busy, w->sc.timing.forward_floor_s * 1e9);
@@ -203,24 +223,32 @@ static uint64_t forward_ends(const struct world *w, uint64_t start_ns, uint64_t 
     return ret_ends[n - 1];
 }
 
-/* When the store of tok tokens' KV is through that follows the stages' ends layer by layer. */
-static uint64_t stored_ns(const struct world *w, uint64_t tok, const uint64_t *ends, uint32_t n)
+/* What the decode node knows, when it is asked at the end of a forward, of the store of tok tokens'
+ * KV that follows the stages' ends layer by layer. */
+static void learn(const struct world *w, uint64_t tok, const uint64_t *ends, uint32_t n,
+                  struct known *ret)
 {
     uint64_t t = ends[0] + w->transfer_ns;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t left = w->n_layers - i * w->stage_layers;
+        uint32_t first = i * w->stage_layers, left = w->n_layers - first;
         uint32_t layers = left < w->stage_layers ? left : w->stage_layers;
         t = t > ends[i] ? t : ends[i];
         t += moving_ns((double)(layers * tok * w->layer_tok_bytes), w->sc.cluster.cnic_Bps);
+        for (uint32_t k = first + 1; k <= first + layers; k++) {
+            ret->at_ns[k] = t <= ends[n - 1] ? 0 : t + w->message_ns;
+        }
     }
-    return t;
 }
 
-/* Tokens of the next chunk: as many whole blocks as the quota of attention time allows. */
+/* Tokens of the next chunk: as many whole blocks as a forward takes. */
 static uint64_t chunk_tok(const struct world *w, uint64_t cached_tok, uint64_t left_tok)
 {
     double quota = w->sc.system.quota_s * 1e9;
     uint64_t block = w->sc.system.block_tok, n = block;
+    if (w->sc.system.packing == PACKING_TOKENS) {
+        uint64_t most = w->sc.system.forward_tok;
+        return left_tok <= most ? left_tok : most / block * block;
+    }
     if (timing_attention_ns(&w->tm, (double)cached_tok, (double)left_tok) <= quota) {
         return left_tok;
     }
@@ -238,6 +266,7 @@ static uint64_t prefill_end(const struct world *w, const struct row *q, const st
     bool two_nodes = w->sc.system.prefill_ep_gpus > w->sc.cluster.gpus_per_node;
     uint64_t done_tok = 0, miss_tok = q->prompt_tok - q->hit_tok, end = 0;
     uint64_t ends[MAX_LAYERS];
+    struct known known = {0};
     uint32_t n;
     *ret_chunks = 0;
     *ret_queue_ns = 0;
@@ -250,9 +279,9 @@ static uint64_t prefill_end(const struct world *w, const struct row *q, const st
         /* Hits read here and earlier chunks: no test has both. */
         ck_assert(kept || own_tok == 0 || done_tok == 0);
         if (kept) {
-            arrive(w, start, 0, false, &load);
+            arrive(w, start, 0, &load);
         } else {
-            arrive_all(w, start, q->hit_tok, done_tok, sides, &load);
+            arrive_all(w, start, q->hit_tok, done_tok, sides, &known, &load);
         }
         if (!w->sc.system.layerwise) {
             start = load.at_ns[w->n_layers];
@@ -261,9 +290,9 @@ static uint64_t prefill_end(const struct world *w, const struct row *q, const st
         uint64_t elsewhere = ready_ns + (two_nodes ? w->message_ns : 0);
         start = start > elsewhere ? start : elsewhere;
         end = forward_ends(w, start, q->hit_tok + done_tok, tok, &load, ends, &n);
-        /* With layer streaming the chunk after it waits for its KV in the decode buffer. */
-        uint64_t stored_tok = tok + (done_tok == 0 ? own_tok : 0);
-        ready_ns = w->sc.system.layerwise ? stored_ns(w, stored_tok, ends, n) : end;
+        /* The chunk after it goes on at once; with layer streaming its last layers follow. */
+        learn(w, tok + (done_tok == 0 ? own_tok : 0), ends, n, &known);
+        ready_ns = end;
         done_tok += tok;
         ++*ret_chunks;
     }
@@ -393,7 +422,7 @@ START_TEST(test_not_layerwise)
 }
 END_TEST
 
-/* A quota of attention time that the first prompt takes several forwards for. */
+/* A limit of forwards, attention time or new tokens, that the first prompt takes several for. */
 START_TEST(test_chunks)
 {
     check_session("quickstart", SETS(decode_side, "system.quota_s=10ms"), 16000, 16100, 5, 4);
@@ -401,6 +430,10 @@ START_TEST(test_chunks)
                   5, 4);
     check_session("quickstart", SETS("system.layerwise=false", "system.quota_s=10ms"), 16000, 16100,
                   5, 4);
+    check_session("quickstart", SETS("system.preset=basic"), 16000, 16100, 5, 2);
+    check_session("quickstart",
+                  SETS("system.preset=layerwise", by_layer, "system.forward_tok=4000"), 16000,
+                  16100, 5, 5);
 }
 END_TEST
 

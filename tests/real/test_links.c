@@ -39,11 +39,16 @@ static void setup(void)
     memset(nodes, 0, sizeof(nodes));
     for (uint32_t i = 0; i < 2; i++) {
         struct node *n = &nodes[i];
+        n->config.cluster.prefill_nodes = 1; /* whose HBM is twice as large */
+        n->config.cluster.span_bytes = BYTES;
+        n->config.n_spans = 1;
         n->config.transport_depth = 4;
         n->config.peer_timeout_ns = 60 * NS_PER_S;
         strcpy(n->config.transport, "tcp");
         memset(n->config.tcp_secret, 'a', sizeof(n->config.tcp_secret) - 1);
-        ck_assert_int_eq(node_memory_init_shared(&n->memory, i, BYTES, 1, BYTES, &err), 0);
+        ck_assert_int_eq(node_memory_init_shared(&n->memory, i, BYTES, 1,
+                                                 run_config_hbm_bytes(&n->config, i), &err),
+                         0);
         n->memories[i] = &n->memory;
         n->map = (struct memory_map){n->memories, 2};
         ck_assert_int_eq(work_pool_init(&n->pool, &loop, &driver, 1, &err), 0);

@@ -61,6 +61,27 @@ START_TEST(nodes_of_one_machine_can_share_memory)
 }
 END_TEST
 
+/* Each prompt goes through many forwards, the next one beginning while the last layers of the one
+ * before are on their way: of a lone agent, too, whose chunks need two spans of the GPU. */
+START_TEST(prompts_cut_into_chunks)
+{
+    static const char *const agents[] = {"workload.agents=1", "workload.agents=8"};
+    static const char *const transports[] = {"hw.transport=mem", "hw.transport=tcp"};
+    for (int i = 0; i < 4; i++) {
+        const char *more[] = {"--set", "system.packing=tokens", "--set", "system.forward_tok=64",
+                              "--set", agents[i / 2],           "--set", transports[i % 2],
+                              NULL};
+        unsigned long rows = 0;
+        ck_assert_msg(finish(start_run(more), 300) == 0, "%s", errors);
+        const char *verified = strstr(errors, "verified: ");
+        ck_assert_ptr_nonnull(verified);
+        ck_assert_int_eq(sscanf(verified, "verified: %lu KV rows", &rows), 1);
+        /* Each chunk finds those of the ones before; a lone agent's prompts uncut are 7,548. */
+        ck_assert_uint_gt(rows, 9000);
+    }
+}
+END_TEST
+
 START_TEST(settings_for_rdma_without_it_are_refused)
 {
     static const char *const settings[] = {"hw.rdma_device=mlx5_0", "hw.service_level=1",
@@ -557,6 +578,7 @@ int main(void)
     tcase_add_test(t, an_agent_that_hangs_is_named);
     tcase_add_test(t, settings_for_rdma_without_it_are_refused);
     tcase_add_test(t, nodes_of_one_machine_can_share_memory);
+    tcase_add_test(t, prompts_cut_into_chunks);
     tcase_add_test(t, loopback_dualpath);
     tcase_add_test(t, loopback_basic);
     tcase_add_test(t, loopback_every_other_request_by_the_decode_path);

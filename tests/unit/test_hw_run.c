@@ -161,7 +161,7 @@ static void init_ground(struct run *r)
     uint64_t staging = (uint64_t)N_SESSIONS * 8 * kv_full_block_bytes(&c->kv);
     for (uint32_t i = 0; i < N_NODES; i++) {
         ck_assert_int_eq(node_memory_init(&r->memory[i], i, c->staging_offset_bytes + staging, 2,
-                                          N_SESSIONS * c->span_bytes, &e),
+                                          2 * N_SESSIONS * c->span_bytes, &e),
                          0);
         r->nodes[i] = &r->memory[i];
     }

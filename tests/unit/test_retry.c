@@ -187,6 +187,7 @@ static void check_node(const struct drill *d, uint32_t i)
         uint32_t e = (prefill ? i : i - c->prefill_nodes) * c->gpus_per_node + gpu;
         ck_assert(!prefill || !pn->engines[gpu].in_forward);
         ck_assert_uint_eq(prefill ? pn->engines[gpu].hbm.used : dn->hbm[gpu].used, 0);
+        ck_assert(!prefill || slots_used(&pn->engines[gpu].hbm_slots) == 0);
         check_engine(prefill ? &s->central.prefill_accounts[e] : &s->central.decode_accounts[e], n,
                      gpu);
     }
@@ -222,6 +223,11 @@ static const char *const variants[][4] = {
      "timing.forward_fixed_s=5ms"},
     {"system.decode_buffer=hbm", "system.path_policy=round_robin", "timing.decode_fixed_s=20ms",
      "timing.forward_fixed_s=20ms"},
+    /* Prompts in many chunks, each of which begins before the one before has left. */
+    {"system.packing=tokens", "system.forward_tok=64", "system.path_policy=round_robin",
+     "timing.forward_fixed_s=20ms"},
+    {"system.packing=tokens", "system.forward_tok=64", "cluster.cnic_Bps=2MB/s",
+     "timing.forward_fixed_s=1ms"},
 };
 #define N_VARIANTS (sizeof(variants) / sizeof(variants[0]))
 

@@ -86,6 +86,10 @@ START_TEST(warns_of_keys_without_effect)
         {"system.restore=gpu_direct", "system.path_policy=decode", "system.restore: has no effect"},
         {"system.dual_path=true", "system.preset=basic", "system.dual_path: has no effect"},
         {"system.dual_path=true", NULL, NULL},
+        {"system.quota_s=200ms", NULL, NULL},
+        {"system.quota_s=200ms", "system.preset=basic", "--set: system.quota_s: has no effect"},
+        {"system.forward_tok=4096", NULL, "--set: system.forward_tok: has no effect"},
+        {"system.forward_tok=4096", "system.packing=tokens", NULL},
         {"cluster.dram_cache_bytes=1390079", NULL, "1.39 MB of a node caches nothing"},
         {"cluster.dram_cache_bytes=1390080", NULL, NULL}, /* one Full Block */
     };
