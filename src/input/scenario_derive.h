@@ -56,7 +56,7 @@ double storage_efficiency(const struct storage_profile *storage, double bytes);
  * typical request: a context C of half max_len_tok (the mean over a trajectory that grows to it) of
  * which the last 5 % are new (the paper: at least 95 % of a prompt is cached): n = C/20,
  *     beta = beta_s * C / T, T = fixed + forward(b),
- *     b = attention(C - n, n) + cached(C - n) + linear(n) + experts(n * G tokens on G GPUs)
+ *     b = attention(C - n, n) + linear(n) + experts(n * G tokens on G GPUs)
  * with one request in a forward. At least 1.
  */
 uint64_t scenario_beta_tok(const struct scenario *sc);

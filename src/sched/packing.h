@@ -7,11 +7,11 @@
 
 #include "sched/cluster.h"
 
-/* What a forward of one engine may still hold. */
+/* A forward of one engine: what it may hold in all and still, in ns of predicted attention time
+ * (cluster.quota_ns) or, if there is no quota, in new tokens (cluster.forward_tok). */
 struct packing {
     const struct cluster *cluster;
-    double left_ns;    /* of cluster.quota_ns, if that is not 0 */
-    uint32_t left_tok; /* otherwise of cluster.forward_tok */
+    double limit, left; /* left is below 0 once more was taken than fits */
 };
 
 struct packing packing_begin(const struct cluster *c);

@@ -322,6 +322,12 @@ static void through(struct prefill_request *r)
     prefill_request_forget(r);
 }
 
+static void end_chunk(struct prefill_request *r)
+{
+    r->done_tok += r->chunk_tok;
+    r->chunk_tok = 0;
+}
+
 /* Ends a chunk that leaves HBM with its KV: once its forward is over and all of it is stored. */
 static void chunk_over(struct prefill_request *r)
 {
@@ -329,8 +335,7 @@ static void chunk_over(struct prefill_request *r)
         return;
     }
     leave_hbm(r);
-    r->done_tok += r->chunk_tok;
-    r->chunk_tok = 0;
+    end_chunk(r);
     if (r->done_tok == prefill_miss_tok(r)) {
         through(r);
     } else {
@@ -359,37 +364,44 @@ static void send_kept(struct prefill_request *r)
     }
 }
 
-/* Goes on in the next forward while the last layers of its chunk leave. */
+/* Whether the next chunk may be in the next forward while the last layers of this one leave. */
+static bool may_go_on(const struct prefill_request *r)
+{
+    return cluster_of(r)->layerwise && !has(r, CLUSTER_RESTORE_HIDDEN) && !r->stored &&
+           !prefill_is_last_chunk(r) && !r->leaving;
+}
+
 static void go_on(struct prefill_request *r)
 {
     r->leaving = true;
     r->leaving_slot = r->hbm_slot;
-    r->done_tok += r->chunk_tok;
-    r->chunk_tok = 0;
+    end_chunk(r);
     prefill_kv_bring(r);
 }
 
-void prefill_kv_chunk_computed(struct prefill_request *r)
+static void go_on_kept(struct prefill_request *r)
 {
-    r->computing = false;
-    if (cluster_of(r)->layerwise && !has(r, CLUSTER_RESTORE_HIDDEN) && !r->stored &&
-        !prefill_is_last_chunk(r) && !r->leaving) {
-        go_on(r);
-        return;
-    }
-    if (!keeps_prompt(r)) {
-        if (!cluster_of(r)->layerwise) {
-            prefill_kv_start_store(r, cluster_of(r)->kv.n_layers);
-        }
-        chunk_over(r);
-        return;
-    }
-    r->done_tok += r->chunk_tok;
-    r->chunk_tok = 0;
+    end_chunk(r);
     if (r->done_tok < prefill_miss_tok(r)) {
         prefill_kv_bring(r);
     }
     send_kept(r);
+}
+
+void prefill_kv_chunk_computed(struct prefill_request *r)
+{
+    const struct cluster *c = cluster_of(r);
+    r->computing = false;
+    if (keeps_prompt(r)) {
+        go_on_kept(r);
+    } else if (may_go_on(r)) {
+        go_on(r);
+    } else {
+        if (!c->layerwise) {
+            prefill_kv_start_store(r, c->kv.n_layers);
+        }
+        chunk_over(r);
+    }
 }
 
 static void one_stored(struct prefill_request *r, struct dp_op *op)
@@ -408,9 +420,9 @@ static void one_stored(struct prefill_request *r, struct dp_op *op)
     }
     if (r->leaving) {
         end_leaving(r);
-        if (r->store_waits) {
-            r->store_waits = false;
-            prefill_kv_start_store(r, r->store_layers);
+        if (r->waiting_layers > 0) {
+            prefill_kv_start_store(r, r->waiting_layers);
+            r->waiting_layers = 0;
         }
         return;
     }
@@ -432,8 +444,7 @@ void prefill_kv_start_store(struct prefill_request *r, uint32_t layers_done)
 {
     const struct cluster *c = r->owner->node.cluster;
     if (r->leaving) {
-        r->store_waits = true;
-        r->store_layers = layers_done;
+        r->waiting_layers = layers_done;
         return;
     }
     uint32_t computed_from = r->start.r.hit_tok + r->done_tok;
@@ -449,8 +460,8 @@ void prefill_kv_start_store(struct prefill_request *r, uint32_t layers_done)
 void prefill_kv_feed_store(struct prefill_request *r, uint32_t layers_done)
 {
     struct dp *dp = r->owner->node.ports.dp;
-    if (r->store_waits) {
-        r->store_layers = layers_done;
+    if (r->waiting_layers > 0) {
+        r->waiting_layers = layers_done;
         return;
     }
     dp_feed(dp, &r->store, layers_done);

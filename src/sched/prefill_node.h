@@ -38,9 +38,10 @@ struct prefill_request {
     uint32_t hbm_slot;
     /* With layer streaming a cut prompt goes on in the next forward while the last layers of the
      * chunk before still leave a span of their own (room that nothing counts, as that of whole
-     * requests of the forward before). The next store waits for them, with so many layers ready. */
-    bool leaving, store_waits;
-    uint32_t leaving_slot, store_layers;
+     * requests of the forward before). The next store waits for them, with so many layers ready; 0:
+     * none does. */
+    bool leaving;
+    uint32_t leaving_slot, waiting_layers;
     struct space_claim hbm;
     struct msg_start start;
     struct list ready_node;

@@ -94,26 +94,19 @@ struct arrivals {
     uint64_t at_ns[MAX_LAYERS + 1];
 };
 
-static void arrive(const struct world *w, uint64_t start_ns, uint64_t tok, struct arrivals *ret)
-{
-    uint64_t from_ns = start_ns + w->transfer_ns;
-    for (uint32_t k = 1; k <= w->n_layers; k++) {
-        double bytes = (double)(k * tok * w->layer_tok_bytes);
-        ret->at_ns[k] = tok == 0 ? start_ns : from_ns + moving_ns(bytes, w->sc.cluster.cnic_Bps);
-    }
-}
-
 /* When the decode node knows that it has each layer of the chunk before: of those that were not
  * there when it was asked for them, it is told. 0: all are there. */
 struct known {
     uint64_t at_ns[MAX_LAYERS + 1];
 };
 
-/* As arrive(), of what the decode node pushes, layers being known to it. */
-static void arrive_pushed(const struct world *w, uint64_t start_ns, uint64_t tok,
-                          const struct known *known, struct arrivals *ret)
+static const struct known all_known;
+
+/* message_ns: of a push, to the decode node and back; 0 if the KV is in this node. */
+static void arrive(const struct world *w, uint64_t start_ns, uint64_t tok, uint64_t message_ns,
+                   const struct known *known, struct arrivals *ret)
 {
-    uint64_t from_ns = start_ns + w->message_ns + w->transfer_ns;
+    uint64_t from_ns = start_ns + message_ns + w->transfer_ns;
     uint32_t from = 0;
     double layer = (double)(tok * w->layer_tok_bytes), rate = w->sc.cluster.cnic_Bps;
     for (uint32_t k = 1; k <= w->n_layers; k++) {
@@ -122,7 +115,7 @@ static void arrive_pushed(const struct world *w, uint64_t start_ns, uint64_t tok
             from = k - 1;
         }
         ret->at_ns[k] =
-            tok == 0 ? start_ns : from_ns + moving_ns(layer * (k - from), rate) + w->message_ns;
+            tok == 0 ? start_ns : from_ns + moving_ns(layer * (k - from), rate) + message_ns;
     }
 }
 
@@ -189,8 +182,8 @@ static void arrive_all(const struct world *w, uint64_t start_ns, uint64_t hit_to
             (struct flow[2]){{push_ns, s->kept_tok, true}, {push_ns, pushed - s->kept_tok, true}},
             a);
     } else {
-        arrive(w, start_ns, own, &a[0]);
-        arrive_pushed(w, start_ns, pushed, known, &a[1]);
+        arrive(w, start_ns, own, 0, &all_known, &a[0]);
+        arrive(w, start_ns, pushed, w->message_ns, known, &a[1]);
     }
     for (uint32_t k = 1; k <= w->n_layers; k++) {
         ret->at_ns[k] = a[0].at_ns[k] > a[1].at_ns[k] ? a[0].at_ns[k] : a[1].at_ns[k];
@@ -279,7 +272,7 @@ static uint64_t prefill_end(const struct world *w, const struct row *q, const st
         /* Hits read here and earlier chunks: no test has both. */
         ck_assert(kept || own_tok == 0 || done_tok == 0);
         if (kept) {
-            arrive(w, start, 0, &load);
+            arrive(w, start, 0, 0, &all_known, &load);
         } else {
             arrive_all(w, start, q->hit_tok, done_tok, sides, &known, &load);
         }
