@@ -7,6 +7,7 @@
 #include "cli/cli_args.h"
 #include "cli/commands.h"
 #include "input/cards.h"
+#include "input/scenario_derive.h"
 
 static const char help[] =
     "Usage: dualpath list models|gpus|storage|scenarios [--format text|json]\n"
@@ -122,11 +123,6 @@ static int print_gpu_trend(struct err *err)
     return 0;
 }
 
-static double storage_efficiency(const struct storage_profile *s, double io_bytes)
-{
-    return s->efficiency_max * io_bytes / (io_bytes + s->half_size_bytes);
-}
-
 static int print_storage(const char *name, struct err *err)
 {
     struct storage_profile s;
@@ -146,13 +142,13 @@ static json_t *storage_json(const char *name, struct err *err)
     if (storage_read(name, &s, err) < 0) {
         return NULL;
     }
-    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:f, s:s}", "name", name,
-                     "latency_median_s", s.latency_median_s, "latency_sigma", s.latency_sigma,
-                     "efficiency_max", s.efficiency_max, "half_size_bytes", s.half_size_bytes,
-                     "stream_Bps", s.stream_Bps, "read_queues", (json_int_t)s.read_queues,
-                     "reads_in_service", (json_int_t)s.reads_in_service, "writes_in_service",
-                     (json_int_t)s.writes_in_service, "cluster_Bps", s.cluster_Bps, "source",
-                     s.source);
+    return json_pack(
+        "{s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:s}", "name", name,
+        "latency_median_s", s.latency_median_s, "latency_sigma", s.latency_sigma, "efficiency_max",
+        s.efficiency_max, "half_size_bytes", s.half_size_bytes, "stream_Bps", s.stream_Bps,
+        "stream_ios", (json_int_t)s.stream_ios, "read_queues", (json_int_t)s.read_queues,
+        "reads_in_service", (json_int_t)s.reads_in_service, "writes_in_service",
+        (json_int_t)s.writes_in_service, "cluster_Bps", s.cluster_Bps, "source", s.source);
 }
 
 static int print_scenario(const char *name, struct err *err)

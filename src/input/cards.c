@@ -118,6 +118,7 @@ static const struct json_field storage_fields[] = {
     FRACTION_FIELD(storage_profile, efficiency_max),
     NUMBER_FIELD(storage_profile, half_size_bytes, true, UNIT_BYTES, false, 0, 0),
     NUMBER_FIELD(storage_profile, stream_Bps, false, UNIT_BPS, false, 0, 0),
+    U32_FIELD(storage_profile, stream_ios, false, 0),
     U32_FIELD(storage_profile, read_queues, false, 0),
     U32_FIELD(storage_profile, reads_in_service, true, 1),
     U32_FIELD(storage_profile, writes_in_service, true, 1),

@@ -19,7 +19,7 @@ enum scheduler_kind { SCHEDULER_ADAPTIVE, SCHEDULER_ROUND_ROBIN };
 enum packing_kind { PACKING_QUOTA, PACKING_TOKENS };
 enum path_policy { PATH_SHORTER_QUEUE, PATH_PREFILL, PATH_DECODE, PATH_ROUND_ROBIN, PATH_SPLIT };
 enum decode_buffer { DECODE_BUFFER_DRAM, DECODE_BUFFER_HBM };
-enum hbm_promise { HBM_PROMISE_ASSIGNMENT, HBM_PROMISE_ADMISSION };
+enum hbm_promise { HBM_PROMISE_ASSIGNMENT, HBM_PROMISE_PREFILL, HBM_PROMISE_ADMISSION };
 enum decode_reuse { DECODE_REUSE_NONE, DECODE_REUSE_HBM, DECODE_REUSE_DRAM };
 enum restore_kind {
     RESTORE_BY_KV,
@@ -40,7 +40,8 @@ struct storage_profile {
     double latency_sigma;
     double efficiency_max;  /* share of the SNIC's line rate reached by very large I/O */
     double half_size_bytes; /* I/O of size s reaches e = efficiency_max * s/(s + half) */
-    double stream_Bps;    /* line rate that one request in service reaches at most; 0 = no limit */
+    double stream_Bps;   /* line rate that one request in service reaches at most; 0 = no limit */
+    uint32_t stream_ios; /* I/Os that it keeps in flight, each for latency_median_s; 0 = no limit */
     uint32_t read_queues; /* of a node; a GPU reads through that of its number, modulo; 0 = 1 */
     uint32_t reads_in_service; /* FIFO queue of which this many are read, processor sharing */
     uint32_t writes_in_service;
@@ -95,7 +96,8 @@ struct scenario_system {
                                                * written as 0 = chosen by scenario_read() */
     uint32_t redundant_experts;               /* per layer and EP group */
     uint32_t block_tok;                       /* tokens per KV block */
-    double hbm_reserve_frac;                  /* of HBM, for activations and the runtime */
+    double hbm_reserve_frac;                  /* of HBM, for activations and the runtime... */
+    double decode_reserve_frac;               /* ...and as much more of a decode engine's */
 };
 
 struct scenario_workload {

@@ -138,11 +138,13 @@ static int check_decode(struct scenario_reading *r)
                                   "that no hit may come from a decode node",
                                   reuse->words[s->decode_reuse]);
     }
-    if (s->decode_reuse == DECODE_REUSE_HBM && s->hbm_promise == HBM_PROMISE_ADMISSION) {
+    if (s->decode_reuse == DECODE_REUSE_HBM && s->hbm_promise != HBM_PROMISE_ASSIGNMENT) {
+        const struct scenario_key *promise = scenario_key_find("system.hbm_promise");
         return scenario_key_error(r, reuse,
-                                  "found \"hbm\", expected \"dram\" or \"none\": "
-                                  "system.hbm_promise is \"admission\", so that requests that hold "
-                                  "kept HBM could wait for each other's");
+                                  "found \"hbm\", expected \"dram\" or \"none\", or "
+                                  "system.hbm_promise=assignment: it is \"%s\", so that requests "
+                                  "that hold kept HBM could wait for each other's",
+                                  promise->words[s->hbm_promise]);
     }
     if (s->decode_reuse == DECODE_REUSE_DRAM && s->decode_buffer == DECODE_BUFFER_HBM) {
         return scenario_key_error(
@@ -376,13 +378,12 @@ static int check_weights(struct scenario_reading *r, const char *ep_path, const 
 {
     char hbm[32], weights[32], reserve[32], advice[320];
     double hbm_bytes = (double)r->sc.cluster.hbm_bytes;
-    double reserve_bytes = hbm_bytes * r->sc.system.hbm_reserve_frac;
-    if (hbm_bytes - reserve_bytes > side->weight_bytes) {
+    if (hbm_bytes - side->reserve_bytes > side->weight_bytes) {
         return 0;
     }
     quantity_format_short(UNIT_BYTES, hbm_bytes, hbm, sizeof(hbm));
     quantity_format_short(UNIT_BYTES, side->weight_bytes, weights, sizeof(weights));
-    quantity_format_short(UNIT_BYTES, reserve_bytes, reserve, sizeof(reserve));
+    quantity_format_short(UNIT_BYTES, side->reserve_bytes, reserve, sizeof(reserve));
     weights_advice(r, ep_path, side, advice, sizeof(advice));
     return scenario_key_error(
         r, scenario_key_find(is_explicit(r, ep_path) ? ep_path : "cluster.hbm_bytes"),

@@ -22,6 +22,16 @@ double storage_efficiency(const struct storage_profile *storage, double bytes)
     return storage->efficiency_max * bytes / (bytes + storage->half_size_bytes);
 }
 
+double storage_stream_Bps(const struct storage_profile *storage, double bytes)
+{
+    double own = storage->stream_Bps, latency_s = storage->latency_median_s;
+    if (storage->stream_ios == 0 || latency_s <= 0) {
+        return own;
+    }
+    double in_flight = storage->stream_ios * bytes / latency_s / storage_efficiency(storage, bytes);
+    return own > 0 ? fmin(own, in_flight) : in_flight;
+}
+
 double scenario_stored_bytes(const struct scenario *sc)
 {
     switch (sc->system.restore) {
@@ -53,18 +63,19 @@ uint64_t scenario_beta_tok(const struct scenario *sc)
 }
 
 static struct scenario_side derive_side(const struct scenario *sc, uint32_t nodes, uint32_t ep_gpus,
-                                        uint64_t kv_bytes_per_tok)
+                                        double reserve_frac, uint64_t kv_bytes_per_tok)
 {
     struct timing_model tm = timing_of(sc);
     struct scenario_side side = {.nodes = nodes,
                                  .engines =
                                      nodes * (sc->cluster.gpus_per_node / sc->system.tp_gpus),
-                                 .ep_gpus = ep_gpus};
+                                 .ep_gpus = ep_gpus,
+                                 .reserve_bytes = (double)sc->cluster.hbm_bytes * reserve_frac};
     side.ep_groups = side.engines / ep_gpus;
     side.weight_bytes = timing_weight_bytes_per_gpu(&tm, ep_gpus, sc->system.redundant_experts);
-    side.hbm_kv_bytes = whole((double)sc->cluster.hbm_bytes * (1 - sc->system.hbm_reserve_frac) -
-                              side.weight_bytes) *
-                        tensor_kv_parts(&sc->model, sc->system.tp_gpus);
+    side.hbm_kv_bytes =
+        whole((double)sc->cluster.hbm_bytes - side.reserve_bytes - side.weight_bytes) *
+        tensor_kv_parts(&sc->model, sc->system.tp_gpus);
     side.hbm_kv_tok = side.hbm_kv_bytes / kv_bytes_per_tok;
     return side;
 }
@@ -81,12 +92,16 @@ void scenario_derive(const struct scenario *sc, struct scenario_derived *ret)
                                  .kv_parts = tensor_kv_parts(&sc->model, sc->system.tp_gpus)};
     d.full_block_bytes = stored_per_tok * sc->system.block_tok;
     d.layer_block_bytes = (uint64_t)ceil(stored * (double)sc->system.block_tok);
-    d.prefill = derive_side(sc, sc->cluster.prefill_nodes, sc->system.prefill_ep_gpus, per_tok);
-    d.decode = derive_side(sc, sc->cluster.decode_nodes, sc->system.decode_ep_gpus, per_tok);
+    double reserve = sc->system.hbm_reserve_frac;
+    d.prefill =
+        derive_side(sc, sc->cluster.prefill_nodes, sc->system.prefill_ep_gpus, reserve, per_tok);
+    d.decode = derive_side(sc, sc->cluster.decode_nodes, sc->system.decode_ep_gpus,
+                           reserve + sc->system.decode_reserve_frac, per_tok);
     d.dram_buffer_tok = sc->cluster.dram_buffer_bytes / per_tok;
     d.request_kv_bytes = whole((double)per_tok * (double)sc->workload.max_len_tok);
     d.storage_efficiency = storage_efficiency(&sc->cluster.storage, (double)d.full_block_bytes);
     d.storage_read_Bps = sc->cluster.snic_Bps * d.storage_efficiency;
+    d.stream_Bps = storage_stream_Bps(&sc->cluster.storage, (double)d.full_block_bytes);
     d.alpha_tok = whole(fmax(sc->system.alpha_s * d.storage_read_Bps / (double)stored_per_tok, 1));
     d.beta_tok = scenario_beta_tok(sc);
     *ret = d;

@@ -2,6 +2,7 @@
 #include "input/scenario_explain.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "input/scenario_derive.h"
@@ -57,7 +58,7 @@ static void explain_hbm(const struct scenario *sc, const struct scenario_side *s
             "  HBM of a %s GPU: %s - %s weights - %s reserve = %s of KV%s = %" PRIu64
             " tok = %.1f requests of max_len_tok\n",
             name, quantity(UNIT_BYTES, hbm).s, quantity(UNIT_BYTES, side->weight_bytes).s,
-            quantity(UNIT_BYTES, hbm * sc->system.hbm_reserve_frac).s,
+            quantity(UNIT_BYTES, side->reserve_bytes).s,
             quantity(UNIT_BYTES, (double)side->hbm_kv_bytes / kv_parts).s, parts, side->hbm_kv_tok,
             (double)side->hbm_kv_tok / (double)sc->workload.max_len_tok);
 }
@@ -68,6 +69,12 @@ static void explain_limits(const struct scenario *sc, const struct scenario_deri
             quantity(UNIT_BPS, d->storage_read_Bps).s, quantity(UNIT_BPS, sc->cluster.snic_Bps).s,
             d->storage_efficiency, sc->cluster.storage.name,
             quantity(UNIT_BYTES, (double)d->full_block_bytes).s);
+    if (d->stream_Bps > 0) {
+        fprintf(
+            out, "  one request's reads alone: %s\n",
+            quantity(UNIT_BPS, fmin(d->stream_Bps, sc->cluster.snic_Bps) * d->storage_efficiency)
+                .s);
+    }
     fprintf(out,
             "  alpha = %" PRIu64 " tok: what that reads in %s; a longer read queue is avoided\n",
             d->alpha_tok, quantity(UNIT_S, sc->system.alpha_s).s);

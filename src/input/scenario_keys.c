@@ -32,7 +32,7 @@ static const char *const packing_words[] = {"quota", "tokens", NULL};
 static const char *const path_words[] = {"shorter_queue", "prefill", "decode",
                                          "round_robin",   "split",   NULL};
 static const char *const decode_buffer_words[] = {"dram", "hbm", NULL};
-static const char *const hbm_promise_words[] = {"assignment", "admission", NULL};
+static const char *const hbm_promise_words[] = {"assignment", "prefill", "admission", NULL};
 static const char *const decode_reuse_words[] = {"none", "hbm", "dram", NULL};
 static const char *const restore_words[] = {"kv", "hidden_states", "compressed", "gpu_direct",
                                             NULL};
@@ -271,6 +271,8 @@ const struct scenario_key scenario_keys[] = {
     {NUMBER("cluster.storage.stream_Bps", cluster.storage.stream_Bps, UNIT_BPS), STORAGE,
      FROM(0, 1e15), USUAL(1e8, 1e12),
      .doc = "share of the SNIC's line rate that one request reaches at most; 0 = no limit"},
+    {U32("cluster.storage.stream_ios", cluster.storage.stream_ios, UNIT_NONE), STORAGE,
+     FROM(0, 1e6), .doc = "I/Os that one request keeps in flight; 0 = no limit"},
     {U32("cluster.storage.read_queues", cluster.storage.read_queues, UNIT_NONE), STORAGE,
      FROM(0, 1e6), .doc = "queues of reads per node; GPUs share them by turns; 0 = one"},
     {U32("cluster.storage.reads_in_service", cluster.storage.reads_in_service, UNIT_NONE), STORAGE,
@@ -311,7 +313,7 @@ const struct scenario_key scenario_keys[] = {
     {ENUM("system.hbm_promise", system.hbm_promise, hbm_promise_words), .fallback = "assignment",
      .source = "unpublished; so that no prompt waits for HBM with its prefill done",
      .doc = "when the scheduler counts decode HBM (without layer streaming prefill HBM, too) as "
-            "taken; admission: when it is"},
+            "taken; prefill: decode HBM when it is; admission: both when they are"},
     {ENUM("system.decode_reuse", system.decode_reuse, decode_reuse_words), .fallback = "none",
      .source = "the paper",
      .doc =
@@ -428,6 +430,9 @@ const struct scenario_key scenario_keys[] = {
     {NUMBER("system.hbm_reserve_frac", system.hbm_reserve_frac, UNIT_NONE), .fallback = "0.1",
      FROM(0, 0.99), .source = "assumed, as serving engines reserve by default",
      .doc = "share of HBM for activations and the runtime"},
+    {NUMBER("system.decode_reserve_frac", system.decode_reserve_frac, UNIT_NONE), .fallback = "0",
+     FROM(0, 0.99), .source = "convention: as much as a prefill engine's",
+     .doc = "as much more of it on decode engines: exchange buffers, graphs, draft weights"},
 
     {STRING("workload.trace", workload.trace),
      .doc = "a trace file or directory, or the generator deepseek-coding"},

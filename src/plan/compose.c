@@ -92,7 +92,8 @@ static void set_rules(const struct scenario *sc, const struct scenario_derived *
     c->scheduler = s->scheduler == SCHEDULER_ADAPTIVE ? CLUSTER_ADAPTIVE : CLUSTER_ROUND_ROBIN;
     c->path = path_of(s);
     c->reuse = reuse_of(s);
-    c->promise_hbm = s->hbm_promise == HBM_PROMISE_ASSIGNMENT;
+    c->promise_decode_hbm = s->hbm_promise == HBM_PROMISE_ASSIGNMENT;
+    c->promise_prefill_hbm = s->hbm_promise != HBM_PROMISE_ADMISSION;
     c->decode_in_hbm = s->decode_buffer == DECODE_BUFFER_HBM;
     c->quota_ns = s->packing == PACKING_QUOTA ? units_s_to_ns(s->quota_s) : 0;
     c->forward_tok = s->packing == PACKING_TOKENS ? s->forward_tok : 0;

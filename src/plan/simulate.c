@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "input/scenario_derive.h"
 #include "plan/compose.h"
 #include "plan/packet_mode.h"
 #include "plan/simulation.h"
@@ -87,10 +88,12 @@ static void tick(void *arg)
 static struct storage_config storage_of(const struct scenario *sc)
 {
     const struct storage_profile *p = &sc->cluster.storage;
+    struct scenario_derived d;
+    scenario_derive(sc, &d);
     return (struct storage_config){.line_Bps = sc->cluster.snic_Bps,
                                    .efficiency_max = p->efficiency_max,
                                    .half_size_bytes = p->half_size_bytes,
-                                   .stream_Bps = p->stream_Bps * sc->system.tp_gpus,
+                                   .stream_Bps = d.stream_Bps * sc->system.tp_gpus,
                                    .latency_median_s = p->latency_median_s,
                                    .latency_sigma = p->latency_sigma,
                                    .read_queues = p->read_queues,

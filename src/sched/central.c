@@ -292,7 +292,7 @@ static void fetch_decode(struct central *s, uint32_t group)
         s->decode_queued_tok[group] -= decode_tok(q);
         q->decode_engine = e;
         charge(&s->decode[e], &s->decode_accounts[e], decode_tok(q),
-               s->cluster->promise_hbm ? q->p.blocks : 0, s->cluster->decode_hbm_blocks);
+               s->cluster->promise_decode_hbm ? q->p.blocks : 0, s->cluster->decode_hbm_blocks);
         start_if_decided(s, q);
     }
 }

@@ -65,9 +65,9 @@ struct cluster {
     /* A prompt's KV is gathered in the HBM of its decode engine, reserved from the start; false: in
      * the decode node's DRAM buffer, and copied into HBM when it is complete. */
     bool decode_in_hbm;
-    /* HBM, that of prefill engines if whole prompts lie there, counts as taken from a request's
-     * assignment on; false: once the node has granted it. */
-    bool promise_hbm;
+    /* HBM of decode engines, and that of prefill engines if whole prompts lie there, counts as
+     * taken from a request's assignment on; false: once the node has granted it. */
+    bool promise_decode_hbm, promise_prefill_hbm;
     /* What ends the batch of a forward and engine: predicted attention time, or new tokens. One of
      * the two is 0. */
     uint64_t quota_ns;

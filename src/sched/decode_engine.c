@@ -66,7 +66,7 @@ static void report_done(struct decode_request *r)
     n->report.done_tok[r->start.decode_gpu] += q->prompt_tok + q->gen_tok;
     n->report.done_requests[r->start.decode_gpu]++;
     n->report.done_blocks[r->start.decode_gpu] +=
-        n->cluster->promise_hbm ? promised : r->hbm.amount;
+        n->cluster->promise_decode_hbm ? promised : r->hbm.amount;
 }
 
 static bool is_under_way(const struct decode_request *r)

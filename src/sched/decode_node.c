@@ -325,7 +325,7 @@ static void hbm_granted(struct space_claim *claim)
     if (claim->into) {
         decode_kept_use(r, claim);
     }
-    if (!n->cluster->promise_hbm) {
+    if (!n->cluster->promise_decode_hbm) {
         n->report.done_blocks[r->start.decode_gpu] -= claim->amount;
     }
     if (in_hbm(r)) {

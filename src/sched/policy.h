@@ -98,7 +98,7 @@ static inline bool policy_prefill_has_room(const struct policy_view *v, uint32_t
 {
     const struct cluster *c = v->cluster;
     uint64_t tok = v->prefill[engine].tok;
-    bool promised = c->promise_hbm && !c->layerwise;
+    bool promised = c->promise_prefill_hbm && !c->layerwise;
     return tok <= c->beta_tok &&
            (!promised || cluster_prefill_hbm_bytes(c, tok + r->prompt_tok) <= c->prefill_hbm_bytes);
 }

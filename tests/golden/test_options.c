@@ -216,6 +216,40 @@ START_TEST(test_direct_holds_hbm)
 }
 END_TEST
 
+static double longest_ttst_s(const struct run *r)
+{
+    double longest_s = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        longest_s = fmax(longest_s, r->turns[i].second_s - r->turns[i].first_s);
+    }
+    return longest_s;
+}
+
+/* Decode HBM that is short is waited for in the scheduler, before the first token, if it is
+ * promised with the assignment, else after it. Prefill HBM counts where whole prompts lie there
+ * only. */
+START_TEST(test_hbm_is_promised)
+{
+    static const char agents[] = "workload.agents=24", hbm[] = "cluster.hbm_bytes=8GB";
+    struct run all = run_of(SETS(agents, hbm, "system.hbm_promise=assignment"));
+    struct run prefill = run_of(SETS(agents, hbm, "system.hbm_promise=prefill"));
+    struct run none = run_of(SETS(agents, hbm, "system.hbm_promise=admission"));
+    ck_assert_double_lt(longest_ttst_s(&all), 0.1);
+    ck_assert_double_gt(longest_ttst_s(&prefill), 1);
+    ck_assert_uint_eq(prefill.n, none.n);
+    ck_assert_mem_eq(prefill.turns, none.turns, none.n * sizeof(*none.turns));
+    free(all.turns);
+    free(prefill.turns);
+    free(none.turns);
+    static const char basic[] = "system.preset=basic";
+    prefill = run_of(SETS(agents, hbm, basic, "system.hbm_promise=prefill"));
+    none = run_of(SETS(agents, hbm, basic, "system.hbm_promise=admission"));
+    ck_assert_mem_ne(prefill.turns, none.turns, none.n * sizeof(*none.turns));
+    free(prefill.turns);
+    free(none.turns);
+}
+END_TEST
+
 /* Room for everything: every hit is still in HBM, and nothing is read at all; in DRAM every hit but
  * what the last turn generated. */
 START_TEST(test_kept_bytes)
@@ -305,6 +339,8 @@ static const char *const tight[][5] = {
     {"system.hbm_promise=admission", "cluster.hbm_bytes=8GB", "cluster.dram_buffer_bytes=1.5GB"},
     {"system.hbm_promise=admission", "cluster.hbm_bytes=8GB", "system.decode_reuse=dram"},
     {"system.hbm_promise=admission", "cluster.hbm_bytes=8GB", "system.decode_buffer=hbm"},
+    {"system.hbm_promise=prefill", "cluster.hbm_bytes=8GB", "system.preset=basic"},
+    {"system.hbm_promise=prefill", "cluster.hbm_bytes=12GB", "system.decode_reserve_frac=0.3"},
     {"system.preset=oracle", "system.decode_reuse=hbm", "system.decode_buffer=hbm"},
     {"cluster.dram_cache_bytes=1GB", "system.decode_reuse=dram", "system.path_policy=split"},
     {"cluster.dram_cache_bytes=1GB", "cluster.storage.capacity_bytes=4GB"},
@@ -340,6 +376,7 @@ int main(void)
     tcase_add_test(tc, test_direct_saves_the_copy);
     tcase_add_test(tc, test_prompt_leaves_hbm_at_once);
     tcase_add_test(tc, test_direct_holds_hbm);
+    tcase_add_test(tc, test_hbm_is_promised);
     tcase_add_test(tc, test_kept_bytes);
     tcase_add_test(tc, test_capacity_alone);
     tcase_add_test(tc, test_idle);

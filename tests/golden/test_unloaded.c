@@ -84,8 +84,13 @@ static uint64_t storage_ns(const struct world *w, uint64_t tok)
     double efficiency = p->efficiency_max * block / (block + p->half_size_bytes);
     double bytes = (double)(tok * w->layer_tok_bytes * w->n_layers);
     double line_Bps = w->sc.cluster.snic_Bps;
-    bool streamed = p->stream_Bps > 0 && p->stream_Bps < line_Bps;
-    return moving_ns(bytes / efficiency, streamed ? p->stream_Bps : line_Bps);
+    if (p->stream_ios > 0) {
+        line_Bps = fmin(line_Bps, p->stream_ios * block / p->latency_median_s / efficiency);
+    }
+    if (p->stream_Bps > 0) {
+        line_Bps = fmin(line_Bps, p->stream_Bps);
+    }
+    return moving_ns(bytes / efficiency, line_Bps);
 }
 
 /* KV of context tokens on its way to the prefill GPU: when layer 1, 2, ... is there, as far as the

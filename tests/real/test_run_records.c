@@ -35,7 +35,7 @@ static struct run_config odd_config(void)
                                  .path = CLUSTER_SPLIT,
                                  .reuse = CLUSTER_REUSE_DRAM,
                                  .decode_in_hbm = true,
-                                 .promise_hbm = true,
+                                 .promise_decode_hbm = true,
                                  .quota_ns = 31,
                                  .forward_tok = 33,
                                  .alpha_tok = UINT64_MAX,

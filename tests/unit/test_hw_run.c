@@ -135,7 +135,7 @@ static void init_cluster(struct run *r, const struct variant *v)
         .scheduler = CLUSTER_ADAPTIVE,
         .path = v->path,
         .reuse = v->reuse,
-        .promise_hbm = true,
+        .promise_decode_hbm = true,
         .quota_ns = (uint64_t)timing_attention_ns(&r->timing, 64, 64), /* prompts come in chunks */
         .alpha_tok = 1000,
         .beta_tok = 1000,

@@ -103,7 +103,7 @@ START_TEST(test_prefill_hbm)
     }
     w.prefill[2].tok = 127;
     ck_assert_uint_eq(policy_adaptive.pick_prefill(&w.v, &g, &r), 2); /* no promises: the fewest */
-    w.c.promise_hbm = true;
+    w.c.promise_prefill_hbm = true;
     ck_assert_uint_eq(policy_adaptive.pick_prefill(&w.v, &g, &r), 2); /* 192 tokens: three */
     ck_assert_uint_eq(policy_round_robin.pick_prefill(&w.v, &g, &r), POLICY_WAIT);
     w.prefill[2].tok = 128;

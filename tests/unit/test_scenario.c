@@ -142,6 +142,10 @@ START_TEST(decode_options_must_agree)
     ck_assert_int_eq(parse_text(MINIMAL, "system.decode_reuse=hbm", "system.hbm_promise=admission"),
                      -EINVAL);
     ck_assert_ptr_nonnull(strstr(message, "--set: system.decode_reuse: found \"hbm\""));
+    ck_assert_ptr_nonnull(strstr(message, "it is \"admission\""));
+    ck_assert_int_eq(parse_text(MINIMAL, "system.decode_reuse=hbm", "system.hbm_promise=prefill"),
+                     -EINVAL);
+    ck_assert_ptr_nonnull(strstr(message, "it is \"prefill\""));
     ck_assert_int_eq(
         parse_text(MINIMAL, "system.decode_buffer=hbm", "cluster.dram_cache_bytes=1GB"), -EINVAL);
     ck_assert_ptr_nonnull(strstr(message, "--set: cluster.dram_cache_bytes: found 1000000000"));
@@ -390,6 +394,31 @@ START_TEST(derived_quantities)
     ck_assert_double_eq_tol(d.decode.weight_bytes, 40e9, 4e9);
     ck_assert_double_eq_tol((double)d.decode.hbm_kv_bytes, 0.9 * 80e9 - d.decode.weight_bytes, 1);
     ck_assert_uint_eq(d.decode.hbm_kv_tok, d.decode.hbm_kv_bytes / 48068);
+    uint64_t prefill_kv_bytes = d.prefill.hbm_kv_bytes;
+    parse_ok(MINIMAL, "model=deepseek-v3.2", "cluster={\"prefill_nodes\": 2, \"decode_nodes\": 4}");
+    sc.system.decode_reserve_frac = 0.05;
+    scenario_derive(&sc, &d);
+    ck_assert_uint_eq(d.prefill.hbm_kv_bytes, prefill_kv_bytes);
+    ck_assert_double_eq_tol(d.decode.reserve_bytes, 0.15 * 80e9, 1);
+    ck_assert_double_eq_tol((double)d.decode.hbm_kv_bytes, 0.85 * 80e9 - d.decode.weight_bytes, 1);
+}
+END_TEST
+
+/* Three I/Os of 3 MB in flight, each for 1 ms, move 9 GB/s: at an efficiency of 0.9 * 3 / (3 + 1),
+ * 13.3 GB/s of the line. */
+START_TEST(a_stream_has_few_ios_in_flight)
+{
+    struct storage_profile p = {
+        .latency_median_s = 1e-3, .efficiency_max = 0.9, .half_size_bytes = 1e6, .stream_ios = 3};
+    ck_assert_double_eq_tol(storage_stream_Bps(&p, 3e6), 9e9 / 0.675, 1);
+    p.stream_Bps = 20e9;
+    ck_assert_double_eq_tol(storage_stream_Bps(&p, 3e6), 9e9 / 0.675, 1);
+    p.stream_Bps = 10e9;
+    ck_assert_double_eq_tol(storage_stream_Bps(&p, 3e6), 10e9, 1);
+    p.stream_ios = 0;
+    ck_assert_double_eq_tol(storage_stream_Bps(&p, 3e6), 10e9, 1);
+    p = (struct storage_profile){.efficiency_max = 0.9, .stream_ios = 3};
+    ck_assert(storage_stream_Bps(&p, 3e6) == 0); /* no latency: as many as one likes */
 }
 END_TEST
 
@@ -497,6 +526,7 @@ int main(void)
     tcase_add_test(t, whole_numbers_of_bytes_in_any_unit);
     tcase_add_test(t, automatic_ep_groups);
     tcase_add_test(t, derived_quantities);
+    tcase_add_test(t, a_stream_has_few_ios_in_flight);
     tcase_add_test(t, beta_follows_the_time_model);
     tcase_add_test(t, hash_is_of_content);
     tcase_add_test(t, explains_every_key);
