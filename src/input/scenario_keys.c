@@ -165,6 +165,10 @@ const struct scenario_key scenario_keys[] = {
 
     {NUMBER("timing.decode_sequence_s", timing.decode_sequence_s, UNIT_S), TIMING, FROM(0, 1e6),
      USUAL(0, 0.1), .doc = "host's work per sequence of the fullest GPU and decode step"},
+    {NUMBER("timing.decode_admission_s", timing.decode_admission_s, UNIT_S), TIMING, FROM(0, 1e6),
+     USUAL(0, 0.1),
+     .doc = "host's work to bring the KV of a sequence into a decode engine, whose group's step "
+            "waits; none for the oracle"},
     {NUMBER("timing.decode_collective_local_s", timing.decode_collective_local_s, UNIT_S), TIMING,
      FROM(0, 1e6), USUAL(0, 0.01), .doc = "decode: latency of an MoE layer's exchange over NVLink"},
     {NUMBER("timing.decode_collective_remote_s", timing.decode_collective_remote_s, UNIT_S), TIMING,

@@ -31,6 +31,7 @@ struct timing_config timing_config_defaults(void)
         /* Not seen in kernels; a profile fitted to a whole system brings them. */
         .forward_floor_s = 0,
         .decode_sequence_s = 0,
+        .decode_admission_s = 0,
         /* What remains of 27B's step of 8-9 ms (EP8) and of V3.2's 32 ms (EP32) at no load, after
          * 2.1 and 14.4 ms of weights and the 2 ms above, over 29 and 58 MoE layers. */
         .decode_collective_local_s = 0.15e-3,
@@ -267,6 +268,11 @@ double timing_decode_gpu_ns(const struct timing_model *tm, double batch, double 
     return to_ns(gemm_s / tm->config.decode_efficiency +
                  decode_attention_s(tm, batch, context_tok) + tm->config.decode_sequence_s * batch +
                  reduce_s(tm, batch));
+}
+
+double timing_decode_admission_ns(const struct timing_model *tm, double joining)
+{
+    return tm->config.free_compute ? 0 : to_ns(tm->config.decode_admission_s * joining);
 }
 
 double timing_decode_wire_ns(const struct timing_model *tm, double batch_per_gpu,

@@ -18,7 +18,7 @@
  *
  * A decode step of the group:
  *     T = fixed + max over GPUs (attention(batch, context) + linear(batch) + sequence * batch)
- *         + experts(batch of the group)
+ *         + experts(batch of the group) + admission * max over GPUs (sequences that join)
  *
  * A matrix product takes hypot(FLOPs / (peak * MFU), weight bytes / (HBM * efficiency)): a smooth
  * maximum of the two roofs, so that MFU falls with the number of tokens m as measured kernels do.
@@ -45,6 +45,9 @@ struct timing_config {
     double decode_fixed_s;       /* per decode step: launch, sampling */
     double decode_sequence_s;    /* per sequence of the fullest GPU and decode step: the host's work
                                     on it (sampling, detokenising, block tables, sending out) */
+    double decode_admission_s;   /* per sequence that joins the GPU which most join, and the step
+                                    that they join: the host's work on bringing its KV in (block
+                                    tables, posting the copies) */
     double decode_collective_local_s;  /* per MoE layer and decode step: latency of dispatch +
                                           combine  in an EP group inside one NVLink domain... */
     double decode_collective_remote_s; /* ...and across the NICs */
@@ -132,6 +135,9 @@ double timing_prefill_late_ns(const struct timing_model *tm, double compute_ns, 
  * to context_tok. Linear in context_tok for a fixed batch (so that n steps integrate exactly).
  */
 double timing_decode_gpu_ns(const struct timing_model *tm, double batch, double context_tok);
+
+/* What a step takes longer for the sequences that join it, joining of them the GPU that most do. */
+double timing_decode_admission_ns(const struct timing_model *tm, double joining);
 
 /*
  * Expert part of a decode step per GPU plus the fixed cost, group_batch sequences over group_gpus

@@ -115,6 +115,7 @@ static const struct flat_field fields[] = {
     DOUBLE(timing.config.forward_floor_s),
     DOUBLE(timing.config.decode_fixed_s),
     DOUBLE(timing.config.decode_sequence_s),
+    DOUBLE(timing.config.decode_admission_s),
     DOUBLE(timing.config.decode_collective_local_s),
     DOUBLE(timing.config.decode_collective_remote_s),
     DOUBLE(timing.config.decode_comm_exposed_frac),

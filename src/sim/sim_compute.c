@@ -294,6 +294,10 @@ static void schedule(struct sim_decode_group *g, struct compute_sequence *s)
 
 static void admit_joining(struct sim_decode_group *g)
 {
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < g->sc->config.decode_group_gpus; i++) {
+        g->engines[i].n_joined = 0;
+    }
     list_for_each_safe (pos, tmp, &g->joining) {
         struct compute_sequence *s = sequence_of(pos);
         if (g->n_sequences > 0 && state_of(s)->joined_step > g->step) {
@@ -304,9 +308,12 @@ static void admit_joining(struct sim_decode_group *g)
         struct sim_decode_engine *e = engine_of(g, s);
         e->batch += 1;
         e->context_tok += s->context_tok;
+        e->n_joined++;
+        most = e->n_joined > most ? e->n_joined : most;
         g->n_sequences++;
         schedule(g, s);
     }
+    g->admission_ns = timing_decode_admission_ns(g->sc->timing, most);
 }
 
 static struct sim_gpus decode_gpus(const struct sim_decode_group *g, double batch)
@@ -385,7 +392,8 @@ static void price_step(struct sim_decode_group *g)
 static uint64_t boundary_ns(const struct sim_decode_group *g, uint32_t steps)
 {
     double n = steps;
-    return g->epoch_start_ns + (uint64_t)llround(n * g->first_ns + g->growth_ns * n * (n - 1) / 2);
+    return g->epoch_start_ns +
+           (uint64_t)llround(g->admission_ns + n * g->first_ns + g->growth_ns * n * (n - 1) / 2);
 }
 
 static bool joins_at(const struct sim_decode_group *g, uint64_t step)

@@ -17,7 +17,8 @@
  *
  * Decode loop of an EP group: steps of
  *     max over engines (attention + linear of its batch) + experts and fixed cost of the group,
- * run in epochs: as many steps at once as nobody joins, leaves or wants to be told, at most
+ * and, once for each step that sequences join, the host's work on those of the engine that most
+ * join; run in epochs: as many steps at once as nobody joins, leaves or wants to be told, at most
  * EPOCH_STEPS. In an epoch the contexts grow by one token per sequence and step, and the slowest
  * engine stays the slowest. A sequence that joins a running loop enters it decode_lag_steps
  * boundaries after the next one: engines prepare a batch while the one before runs, and read its
@@ -87,6 +88,7 @@ struct sim_forward_group {
 
 struct sim_decode_engine {
     double batch, context_tok;
+    uint32_t n_joined; /* with the step that comes */
 };
 
 struct sim_decode_group {
@@ -99,6 +101,7 @@ struct sim_decode_group {
     uint32_t epoch_steps; /* 0: idle */
     uint64_t epoch_start_ns;
     double first_ns, growth_ns; /* step i of the epoch takes first + i * growth */
+    double admission_ns;        /* what its first step takes longer for those that joined with it */
     double wire_ns;             /* of a step's collectives on idle NICs */
     double expected, stretch;   /* as in a forward group */
     bool met_links;

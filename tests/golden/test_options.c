@@ -250,6 +250,24 @@ START_TEST(test_hbm_is_promised)
 }
 END_TEST
 
+/* Bringing KV into a decode engine costs its host time, where it is not for nothing. */
+START_TEST(test_admission_stalls)
+{
+    static const char agents[] = "workload.agents=24", dear[] = "timing.decode_admission_s=20ms";
+    struct run plain = run_of(SETS(agents)), stalled = run_of(SETS(agents, dear));
+    ck_assert_double_gt(stalled.result.jct_s, plain.result.jct_s);
+    free(plain.turns);
+    free(stalled.turns);
+    static const char oracle[] = "system.preset=oracle";
+    plain = run_of(SETS(agents, oracle));
+    stalled = run_of(SETS(agents, oracle, dear));
+    ck_assert_uint_eq(plain.n, stalled.n);
+    ck_assert_mem_eq(plain.turns, stalled.turns, plain.n * sizeof(*plain.turns));
+    free(plain.turns);
+    free(stalled.turns);
+}
+END_TEST
+
 /* Room for everything: every hit is still in HBM, and nothing is read at all; in DRAM every hit but
  * what the last turn generated. */
 START_TEST(test_kept_bytes)
@@ -377,6 +395,7 @@ int main(void)
     tcase_add_test(tc, test_prompt_leaves_hbm_at_once);
     tcase_add_test(tc, test_direct_holds_hbm);
     tcase_add_test(tc, test_hbm_is_promised);
+    tcase_add_test(tc, test_admission_stalls);
     tcase_add_test(tc, test_kept_bytes);
     tcase_add_test(tc, test_capacity_alone);
     tcase_add_test(tc, test_idle);
