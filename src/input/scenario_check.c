@@ -373,6 +373,18 @@ static void weights_advice(const struct scenario_reading *r, const char *ep_path
              r->sc.model.name);
 }
 
+static int check_reserves(struct scenario_reading *r)
+{
+    const struct scenario_system *s = &r->sc.system;
+    if (s->hbm_reserve_frac + s->decode_reserve_frac < 1) {
+        return 0;
+    }
+    return scenario_key_error(r, scenario_key_find("system.decode_reserve_frac"),
+                              "found %g, expected less than %g: with system.hbm_reserve_frac all "
+                              "of a decode engine's HBM would be reserved",
+                              s->decode_reserve_frac, 1 - s->hbm_reserve_frac);
+}
+
 static int check_weights(struct scenario_reading *r, const char *ep_path, const char *what,
                          const struct scenario_side *side)
 {
@@ -433,6 +445,7 @@ int scenario_check(struct scenario_reading *r)
     }
     struct scenario_derived d;
     scenario_derive(sc, &d);
-    ret = check_weights(r, "system.prefill_ep_gpus", "prefill", &d.prefill);
+    ret = check_reserves(r);
+    ret = ret < 0 ? ret : check_weights(r, "system.prefill_ep_gpus", "prefill", &d.prefill);
     return ret < 0 ? ret : check_weights(r, "system.decode_ep_gpus", "decode", &d.decode);
 }

@@ -101,7 +101,8 @@ void scenario_derive(const struct scenario *sc, struct scenario_derived *ret)
     d.request_kv_bytes = whole((double)per_tok * (double)sc->workload.max_len_tok);
     d.storage_efficiency = storage_efficiency(&sc->cluster.storage, (double)d.full_block_bytes);
     d.storage_read_Bps = sc->cluster.snic_Bps * d.storage_efficiency;
-    d.stream_Bps = storage_stream_Bps(&sc->cluster.storage, (double)d.full_block_bytes);
+    d.stream_Bps =
+        sc->system.tp_gpus * storage_stream_Bps(&sc->cluster.storage, (double)d.full_block_bytes);
     d.alpha_tok = whole(fmax(sc->system.alpha_s * d.storage_read_Bps / (double)stored_per_tok, 1));
     d.beta_tok = scenario_beta_tok(sc);
     *ret = d;

@@ -17,7 +17,7 @@ struct scenario_side {
     double weight_bytes; /* resident on each GPU */
     /* Of its HBM: hbm_reserve_frac, and on a decode GPU decode_reserve_frac of it besides. */
     double reserve_bytes;
-    /* Of each engine: hbm * (1 - reserve) - weights; 0 when they do not fit. With tensor
+    /* Of each engine: HBM - reserve_bytes - weights; 0 when they do not fit. With tensor
      * parallelism that times kv_parts, the GPUs of the engine that hold different KV. */
     uint64_t hbm_kv_bytes;
     uint64_t hbm_kv_tok; /* the same in tokens, all layers */
@@ -35,7 +35,7 @@ struct scenario_derived {
     uint64_t request_kv_bytes; /* of a request of max_len_tok tokens */
     double storage_efficiency; /* of the SNIC at full_block_bytes: max * s / (s + half) */
     double storage_read_Bps;   /* one node: snic_Bps * storage_efficiency */
-    double stream_Bps;  /* line rate that one request's reads take, see storage_stream_Bps() */
+    double stream_Bps;  /* line rate of one engine's reads, storage_stream_Bps() for each GPU */
     uint64_t alpha_tok; /* limit of a node's read queue: tokens storage_read_Bps reads in alpha_s */
     uint64_t beta_tok;  /* limit of a prefill engine's tokens, see scenario_beta_tok() */
 };
@@ -54,8 +54,9 @@ double scenario_stored_bytes(const struct scenario *sc);
 double storage_efficiency(const struct storage_profile *storage, double bytes);
 
 /*
- * Line rate that one request's reads, in I/Os of so many bytes, take at most: stream_Bps, and what
- * stream_ios of them in flight can take when each lasts latency_median_s,
+ * Line rate that one request's reads (or writes), in I/Os of so many bytes, take at most for each
+ * GPU of its engine: stream_Bps, and what stream_ios of them in flight can take when each lasts
+ * latency_median_s,
  *     stream_ios * bytes / latency / efficiency(bytes)
  * 0: no limit.
  */

@@ -188,8 +188,8 @@ int compose_cluster(const struct scenario *sc, struct timing_model *ret_timing,
                                         .tp = sc->system.tp_gpus,
                                         .restore = restore_of(sc),
                                         .expand_Bps = sc->system.restore_expand_Bps};
-    if (sc->system.free_transfers) {
-        ret_timing->config.decode_admission_s = 0;
+    if (sc->system.free_transfers || sc->system.decode_buffer == DECODE_BUFFER_HBM) {
+        ret_timing->config.decode_admission_s = 0; /* nothing is copied in */
     }
     double per_layer = sc->model.kv_bytes_per_tok_layer;
     if (per_layer != floor(per_layer)) {

@@ -97,6 +97,7 @@ static void start_first(struct storage_server *s, struct storage_queue *q)
     list_add_tail(&s->serving, first);
     q->n_serving++;
     s->n_serving++;
+    j->started_ns = loop_now_ns(s->loop);
     if (j->started) {
         j->started(j);
     }
@@ -131,6 +132,10 @@ static void finish(struct storage_server *s, struct storage_job *j)
     double latency_s = 0;
     if (s->config.latency_median_s > 0) {
         latency_s = rng_lognormal(s->rng, s->config.latency_median_s, s->config.latency_sigma);
+    }
+    if (s->config.latency_in_rate) {
+        double served_s = (double)(loop_now_ns(s->loop) - j->started_ns) * 1e-9;
+        latency_s = fmax(latency_s - served_s, 0);
     }
     loop_arm(s->loop, &j->latency_timer, loop_now_ns(s->loop) + units_s_to_ns(latency_s));
 }

@@ -8,7 +8,8 @@
  * Bytes of an op with small I/O cost more link time: an op of b bytes in I/Os of s bytes is b /
  * efficiency(s) of work, and all in service get equal shares of the work, so that the NIC delivers
  * its line rate times the mean of their efficiencies. A sampled latency follows the service without
- * holding its slot (I/Os are pipelined). With one read in service, no latency and Poisson arrivals
+ * holding its slot (I/Os are pipelined), less the time in service where that waits for I/Os already
+ * (latency_in_rate). With one read in service, no latency and Poisson arrivals
  * this is an M/G/1 queue.
  */
 #ifndef DUALPATH_SIM_STORAGE_SERVER_H
@@ -29,6 +30,7 @@ struct storage_job {
     double efficiency;      /* of its I/O size */
     double work_left_bytes; /* at line rate: bytes left over efficiency */
     uint64_t bytes;
+    uint64_t started_ns;
     struct storage_queue *queue;
     struct loop_timer latency_timer;
     void (*started)(struct storage_job *job); /* first byte */
@@ -46,8 +48,9 @@ struct storage_config {
     double efficiency_max, half_size_bytes; /* efficiency(s) = max * s / (s + half) */
     double stream_Bps;                      /* of the line, for one job at most; 0 = no limit */
     double latency_median_s, latency_sigma; /* 0 median = none */
-    uint32_t read_queues;                   /* of a node; 0 = 1 */
-    uint32_t in_service[2];                 /* of a queue of reads, of writes; >= 1 */
+    bool latency_in_rate;   /* stream_Bps is that of few I/Os in flight: each waits in service */
+    uint32_t read_queues;   /* of a node; 0 = 1 */
+    uint32_t in_service[2]; /* of a queue of reads, of writes; >= 1 */
 };
 
 struct storage_server {

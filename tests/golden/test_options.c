@@ -36,7 +36,7 @@ static int by_turn(const void *va, const void *vb)
 static void read_turns(struct run *r, const char *csv)
 {
     for (const char *line = strchr(csv, '\n') + 1; *line; line = strchr(line, '\n') + 1) {
-        struct turn t;
+        struct turn t = {0};
         ck_assert_int_eq(sscanf(line, "%u,%u,%u,%u,%u,%lf,%lf,%lf,%lf,%lf,%*f,%lf", &t.session,
                                 &t.turn, &t.prompt_tok, &t.hit_tok, &t.gen_tok, &t.arrival_s,
                                 &t.first_s, &t.second_s, &t.last_s, &t.sched_s, &t.read_s),
@@ -244,13 +244,14 @@ START_TEST(test_hbm_is_promised)
     static const char basic[] = "system.preset=basic";
     prefill = run_of(SETS(agents, hbm, basic, "system.hbm_promise=prefill"));
     none = run_of(SETS(agents, hbm, basic, "system.hbm_promise=admission"));
+    ck_assert_uint_eq(prefill.n, none.n);
     ck_assert_mem_ne(prefill.turns, none.turns, none.n * sizeof(*none.turns));
     free(prefill.turns);
     free(none.turns);
 }
 END_TEST
 
-/* Bringing KV into a decode engine costs its host time, where it is not for nothing. */
+/* Copying KV into a decode engine costs its host time, where it is not for nothing. */
 START_TEST(test_admission_stalls)
 {
     static const char agents[] = "workload.agents=24", dear[] = "timing.decode_admission_s=20ms";
@@ -262,6 +263,12 @@ START_TEST(test_admission_stalls)
     plain = run_of(SETS(agents, oracle));
     stalled = run_of(SETS(agents, oracle, dear));
     ck_assert_uint_eq(plain.n, stalled.n);
+    ck_assert_mem_eq(plain.turns, stalled.turns, plain.n * sizeof(*plain.turns));
+    free(plain.turns);
+    free(stalled.turns);
+    static const char in_hbm[] = "system.decode_buffer=hbm";
+    plain = run_of(SETS(agents, in_hbm));
+    stalled = run_of(SETS(agents, in_hbm, dear));
     ck_assert_mem_eq(plain.turns, stalled.turns, plain.n * sizeof(*plain.turns));
     free(plain.turns);
     free(stalled.turns);

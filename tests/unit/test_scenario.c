@@ -401,6 +401,8 @@ START_TEST(derived_quantities)
     ck_assert_uint_eq(d.prefill.hbm_kv_bytes, prefill_kv_bytes);
     ck_assert_double_eq_tol(d.decode.reserve_bytes, 0.15 * 80e9, 1);
     ck_assert_double_eq_tol((double)d.decode.hbm_kv_bytes, 0.85 * 80e9 - d.decode.weight_bytes, 1);
+    ck_assert_int_eq(parse_text(MINIMAL, "system.decode_reserve_frac=0.95", NULL), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(message, "system.decode_reserve_frac: found 0.95"));
 }
 END_TEST
 

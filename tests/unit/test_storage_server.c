@@ -215,6 +215,30 @@ START_TEST(test_sharing_by_hand)
 }
 END_TEST
 
+/* A stream that waits for its I/Os: what it has waited in service is not waited for again. */
+START_TEST(latency_of_a_stream_counts_once)
+{
+    struct storage_config config = plain(8, 1);
+    config.stream_Bps = 0.5 * LINE_BPS;
+    config.latency_median_s = 3000e-9;
+    config.latency_in_rate = true;
+    struct fixture f;
+    fixture_init(&f, &config);
+    struct rng *rng = rng_new(1, "test latency");
+    ck_assert_ptr_nonnull(rng);
+    f.server.rng = rng;
+    struct timed_job j[2];
+    submit(&f, &j[0], READ, 1000); /* 2000 ns in service: the first answers are on their way */
+    ck_assert_int_eq(loop_run(&f.loop), 0);
+    submit(&f, &j[1], READ, 5000);
+    ck_assert_int_eq(loop_run(&f.loop), 0);
+    ck_assert_uint_eq(j[0].end_ns, 3000);
+    ck_assert_uint_eq(j[1].end_ns - j[1].start_ns, 10000);
+    fixture_done(&f);
+    rng_free(rng);
+}
+END_TEST
+
 /* Two of four streams of 400 MB/s at most take 0.8 of the line: 1000 bytes in 2500 ns; four share
  * it. */
 START_TEST(one_request_reads_no_faster_than_a_stream)
@@ -440,6 +464,7 @@ int main(void)
     tcase_add_test(tc, test_moved_bytes_by_hand);
     tcase_add_test(tc, test_rate_changes);
     tcase_add_test(tc, one_request_reads_no_faster_than_a_stream);
+    tcase_add_test(tc, latency_of_a_stream_counts_once);
     tcase_add_test(tc, readers_have_queues_of_their_own);
     tcase_add_test(tc, test_cancel);
     suite_add_tcase(suite, tc);
