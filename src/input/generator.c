@@ -15,7 +15,7 @@
 #define TURNS_SIGMA     0.4
 #define EARLY_SPREAD    0.2
 #define GEN_SHARE_SIGMA 0.97
-#define APPEND_SIGMA    1.5
+#define APPEND_SIGMA    1.3
 #define GEN_SIGMA       0.8
 
 /* Table 2 of the paper. */

@@ -33,9 +33,11 @@
  *            over a trajectory's course             about 0.6
  *
  * The context of a turn is read as its prompt. Lengths inside a trajectory are lognormal, gen with
- * sigma 0.8 and appends with sigma 1.5 (within sessions of the public WEKA coding traces the first
+ * sigma 0.8 and appends with sigma 1.3 (within sessions of the public WEKA coding traces the first
  * is 0.70-0.92, the second 1.1-2.1 by the spread of the logarithms, 1.1-1.8 by the coefficient of
- * variation), then normalised to T. N is cut at four standard deviations.
+ * variation; in that range 1.3 is where the engines' attention time is as uneven as the paper's
+ * figure of it, max/avg of 1.8-2.1 with its scheduler and 2.0-2.5 without), then normalised to T. N
+ * is cut at four standard deviations.
  *
  * N and T are stratified: one draw in each of n equal slices of probability, shuffled. A set of 500
  * then keeps its tails without their sampling noise.

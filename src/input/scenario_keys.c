@@ -164,11 +164,12 @@ const struct scenario_key scenario_keys[] = {
      USUAL(0, 1), .doc = "fixed cost of a decode step"},
 
     {NUMBER("timing.decode_sequence_s", timing.decode_sequence_s, UNIT_S), TIMING, FROM(0, 1e6),
-     USUAL(0, 0.1), .doc = "host's work per sequence of the fullest GPU and decode step"},
+     USUAL(0, 0.1),
+     .doc = "host's work per sequence of the fullest GPU and decode step, while GPUs compute"},
     {NUMBER("timing.decode_admission_s", timing.decode_admission_s, UNIT_S), TIMING, FROM(0, 1e6),
      USUAL(0, 0.1),
-     .doc = "host's work to bring the KV of a sequence into a decode engine, whose group's step "
-            "waits; none for the oracle"},
+     .doc = "host's work to copy the KV of a sequence into a decode engine, whose group's step "
+            "waits; none for the oracle, nor with decode_buffer=hbm"},
     {NUMBER("timing.decode_collective_local_s", timing.decode_collective_local_s, UNIT_S), TIMING,
      FROM(0, 1e6), USUAL(0, 0.01), .doc = "decode: latency of an MoE layer's exchange over NVLink"},
     {NUMBER("timing.decode_collective_remote_s", timing.decode_collective_remote_s, UNIT_S), TIMING,
@@ -276,7 +277,8 @@ const struct scenario_key scenario_keys[] = {
      FROM(0, 1e15), USUAL(1e8, 1e12),
      .doc = "share of the SNIC's line rate that one request reaches at most; 0 = no limit"},
     {U32("cluster.storage.stream_ios", cluster.storage.stream_ios, UNIT_NONE), STORAGE,
-     FROM(0, 1e6), .doc = "I/Os that one request keeps in flight; 0 = no limit"},
+     FROM(0, 1e6),
+     .doc = "I/Os that one request (for each GPU of its engine) keeps in flight; 0 = no limit"},
     {U32("cluster.storage.read_queues", cluster.storage.read_queues, UNIT_NONE), STORAGE,
      FROM(0, 1e6), .doc = "queues of reads per node; GPUs share them by turns; 0 = one"},
     {U32("cluster.storage.reads_in_service", cluster.storage.reads_in_service, UNIT_NONE), STORAGE,
@@ -316,8 +318,8 @@ const struct scenario_key scenario_keys[] = {
      .doc = "where a decode node gathers a prompt's KV; hbm: in the engine's, held from the start"},
     {ENUM("system.hbm_promise", system.hbm_promise, hbm_promise_words), .fallback = "assignment",
      .source = "unpublished; so that no prompt waits for HBM with its prefill done",
-     .doc = "when the scheduler counts decode HBM (without layer streaming prefill HBM, too) as "
-            "taken; prefill: decode HBM when it is; admission: both when they are"},
+     .doc = "when the scheduler counts HBM as taken (prefill HBM: without layer streaming). "
+            "assignment: then; prefill: decode HBM when a request gets it; admission: both"},
     {ENUM("system.decode_reuse", system.decode_reuse, decode_reuse_words), .fallback = "none",
      .source = "the paper",
      .doc =

@@ -266,8 +266,12 @@ double timing_decode_gpu_ns(const struct timing_model *tm, double batch, double 
     double gemm_s = hypot(2 * linear_params(tm, &p) * batch / (gemm_peak(tm) * tm->gpu.mfu_gemm),
                           linear_bytes(tm, &p) / hbm_rate(tm));
     return to_ns(gemm_s / tm->config.decode_efficiency +
-                 decode_attention_s(tm, batch, context_tok) + tm->config.decode_sequence_s * batch +
-                 reduce_s(tm, batch));
+                 decode_attention_s(tm, batch, context_tok) + reduce_s(tm, batch));
+}
+
+double timing_decode_step_ns(const struct timing_model *tm, double gpu_ns, double batch)
+{
+    return tm->config.free_compute ? 0 : hypot(gpu_ns, to_ns(tm->config.decode_sequence_s * batch));
 }
 
 double timing_decode_admission_ns(const struct timing_model *tm, double joining)

@@ -17,8 +17,14 @@
  * traffic does not stretch them; what is not hidden is in linear_efficiency.
  *
  * A decode step of the group:
- *     T = fixed + max over GPUs (attention(batch, context) + linear(batch) + sequence * batch)
- *         + experts(batch of the group) + admission * max over GPUs (sequences that join)
+ *     T = hypot(fixed + max over GPUs (attention(batch, context) + linear(batch))
+ *                   + experts(batch of the group), sequence * max over GPUs (batch))
+ *         + admission * max over GPUs (sequences that join)
+ *
+ * The work per sequence is the host's, on the tokens of one step and the batch of the next while
+ * the GPUs run the step between (sim/sim_compute.h has the lag that comes with that), so here, too,
+ * a step takes the longer of the two, smoothly: the published TPOT of the oracle rises with the
+ * load the faster the higher it is, for both models.
  *
  * A matrix product takes hypot(FLOPs / (peak * MFU), weight bytes / (HBM * efficiency)): a smooth
  * maximum of the two roofs, so that MFU falls with the number of tokens m as measured kernels do.
@@ -44,10 +50,11 @@ struct timing_config {
     double forward_floor_s;      /* the host's launches, which go on while the GPU computes */
     double decode_fixed_s;       /* per decode step: launch, sampling */
     double decode_sequence_s;    /* per sequence of the fullest GPU and decode step: the host's work
-                                    on it (sampling, detokenising, block tables, sending out) */
+                                    on it (sampling, detokenising, block tables, sending out),
+                                    which goes on while the GPUs compute */
     double decode_admission_s;   /* per sequence that joins the GPU which most join, and the step
-                                    that they join: the host's work on bringing its KV in (block
-                                    tables, posting the copies) */
+                                    that they join: the host's work on copying its KV in (posting
+                                    the copies, block tables) */
     double decode_collective_local_s;  /* per MoE layer and decode step: latency of dispatch +
                                           combine  in an EP group inside one NVLink domain... */
     double decode_collective_remote_s; /* ...and across the NICs */
@@ -135,6 +142,9 @@ double timing_prefill_late_ns(const struct timing_model *tm, double compute_ns, 
  * to context_tok. Linear in context_tok for a fixed batch (so that n steps integrate exactly).
  */
 double timing_decode_gpu_ns(const struct timing_model *tm, double batch, double context_tok);
+
+/* A step whose GPUs take gpu_ns, with batch sequences on the fullest of them. */
+double timing_decode_step_ns(const struct timing_model *tm, double gpu_ns, double batch);
 
 /* What a step takes longer for the sequences that join it, joining of them the GPU that most do. */
 double timing_decode_admission_ns(const struct timing_model *tm, double joining);

@@ -373,19 +373,21 @@ static void price_step(struct sim_decode_group *g)
     const struct timing_model *tm = g->sc->timing;
     uint32_t n_gpus = g->sc->config.decode_group_gpus;
     const struct sim_decode_engine *slowest = NULL;
-    double worst = -1, batch = 0;
+    double worst = -1, batch = 0, fullest = 0;
     for (uint32_t i = 0; i < n_gpus; i++) {
         const struct sim_decode_engine *e = &g->engines[i];
         batch += e->batch;
+        fullest = fmax(fullest, e->batch);
         double ns = e->batch > 0 ? timing_decode_gpu_ns(tm, e->batch, e->context_tok) : 0;
         if (ns > worst) {
             worst = ns;
             slowest = e;
         }
     }
+    double group_ns = timing_decode_group_ns(tm, batch, n_gpus);
     double grown = timing_decode_gpu_ns(tm, slowest->batch, slowest->context_tok + slowest->batch);
-    g->first_ns = worst + timing_decode_group_ns(tm, batch, n_gpus);
-    g->growth_ns = grown - worst;
+    g->first_ns = timing_decode_step_ns(tm, worst + group_ns, fullest);
+    g->growth_ns = timing_decode_step_ns(tm, grown + group_ns, fullest) - g->first_ns;
     enter_links_decode(g, batch / n_gpus);
 }
 

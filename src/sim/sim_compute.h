@@ -11,12 +11,14 @@
  *
  * Collectives (model/collectives.h) load the NICs of their group while a stage or an epoch lasts,
  * and KV traffic on those NICs stretches them: a stage takes timing_prefill_late_ns() longer, a
- * step its dispatch and combine bytes' time times (stretch - 1). What is certain of that is part of
+ * step its dispatch and combine bytes' time times (stretch - 1), however much of it the host's work
+ * would hide. What is certain of that is part of
  * the stage or epoch from its beginning; the rest, by the mean stretch that it met, is added at its
  * end.
  *
  * Decode loop of an EP group: steps of
- *     max over engines (attention + linear of its batch) + experts and fixed cost of the group,
+ *     hypot(max over engines (attention + linear of its batch) + experts and fixed cost of the
+ *           group, the host's work per sequence * the largest batch)
  * and, once for each step that sequences join, the host's work on those of the engine that most
  * join; run in epochs: as many steps at once as nobody joins, leaves or wants to be told, at most
  * EPOCH_STEPS. In an epoch the contexts grow by one token per sequence and step, and the slowest
@@ -88,7 +90,7 @@ struct sim_forward_group {
 
 struct sim_decode_engine {
     double batch, context_tok;
-    uint32_t n_joined; /* with the step that comes */
+    uint32_t n_joined; /* counts those that are admitted at a boundary */
 };
 
 struct sim_decode_group {
@@ -100,7 +102,7 @@ struct sim_decode_group {
     uint64_t step;        /* steps done */
     uint32_t epoch_steps; /* 0: idle */
     uint64_t epoch_start_ns;
-    double first_ns, growth_ns; /* step i of the epoch takes first + i * growth */
+    double first_ns, growth_ns; /* step i of the epoch takes first + i * growth, nearly */
     double admission_ns;        /* what its first step takes longer for those that joined with it */
     double wire_ns;             /* of a step's collectives on idle NICs */
     double expected, stretch;   /* as in a forward group */

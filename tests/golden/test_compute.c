@@ -23,6 +23,7 @@ static void fixture_init(struct fixture *f, uint32_t gpus, uint32_t stage_layers
     must_read_scenario("quickstart", NULL, &sc);
     f->tm = (struct timing_model){.card = sc.model, .gpu = sc.cluster.gpu, .config = sc.timing};
     f->tm.config.decode_admission_s = 5e-3;
+    f->tm.config.decode_sequence_s = 1e-3;
     virtual_driver_init(&f->driver, NULL, NULL, NULL);
     ck_assert_int_eq(loop_init(&f->loop, &f->driver.driver, 0), 0);
     const struct sim_compute_config config = {.prefill_groups = 1,
@@ -111,7 +112,7 @@ static void run_members(struct member *m, uint32_t gpus, uint32_t notify_every, 
 static double step_ns(const struct timing_model *tm, const struct member *m, const int *done,
                       uint32_t gpus)
 {
-    double worst = 0, total = 0, most_enter = 0;
+    double worst = 0, total = 0, fullest = 0, most_enter = 0;
     for (uint32_t gpu = 0; gpu < gpus; gpu++) {
         double batch = 0, context = 0, enter = 0;
         for (int i = 0; i < N_SEQUENCES; i++) {
@@ -122,10 +123,12 @@ static double step_ns(const struct timing_model *tm, const struct member *m, con
             }
         }
         total += batch;
+        fullest = fmax(fullest, batch);
         most_enter = fmax(most_enter, enter);
         worst = fmax(worst, batch > 0 ? timing_decode_gpu_ns(tm, batch, context) : 0);
     }
-    return worst + timing_decode_group_ns(tm, total, gpus) + most_enter * 5e6;
+    double gpu_ns = worst + timing_decode_group_ns(tm, total, gpus);
+    return hypot(gpu_ns, fullest * 1e6) + most_enter * 5e6;
 }
 
 /* Step after step; done -1: not in yet. Who has joined by a boundary takes part from lag boundaries

@@ -481,7 +481,7 @@ START_TEST(test_kept)
     check_session("quickstart", SETS(hbm, split), 3000, 3500, 300, 1);
     check_session("quickstart", SETS(dram), 3000, 3500, 10, 1);
     check_session("quickstart", SETS(dram, by_layer), 3000, 3500, 300, 1);
-    check_session("ds660b-2p4d", SETS(hbm), 4000, 5000, 10, 1);
+    check_session("ds660b-2p4d", SETS(hbm, "system.hbm_promise=assignment"), 4000, 5000, 10, 1);
     check_session("ds660b-2p4d", SETS(dram), 4000, 5000, 200, 1);
 }
 END_TEST

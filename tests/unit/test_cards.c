@@ -8,6 +8,7 @@
 
 #include "check_suite.h"
 #include "input/cards.h"
+#include "input/scenario_derive.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 #define HF           "tests/unit/data/hf/"
@@ -169,7 +170,9 @@ START_TEST(test_3fs_efficiency)
                                      runs[i].nodes);
         ck_assert_double_le(Bps, 42 * 0x1p30);
     }
-    ck_assert_double_le(s.stream_Bps, 50e9);
+    /* What one request's reads reach, against the rate that was fitted to the 660B's cells: 15 GB/s
+     * of the line, known to 15 %. */
+    ck_assert_double_eq_tol(storage_stream_Bps(&s, 64 * 48068), 15e9, 0.15 * 15e9);
 }
 END_TEST
 
