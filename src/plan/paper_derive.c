@@ -248,7 +248,7 @@ static const struct bar_rule rules[] = {
     {"capacity", NULL, NULL, ABSOLUTE, true, 0.05, "capacity: largest error, APS",
      "27B: latencies of DualPath rise later here, those of Basic earlier", 0},
     {"online", NULL, "ttft_s", RELATIVE, false, 0.15, "online: mean error of the TTFT",
-     "the 27B, and 44P88D", 0},
+     "the 27B", 0},
     {"online", NULL, "ttst_s", RELATIVE, false, 0.15, "online: mean error of the TTST",
      "near saturation", 0},
     {"online", NULL, "tpot_s", RELATIVE, false, 0.15, "online: mean error of the TPOT", NULL, 0},
