@@ -7,14 +7,13 @@
  * layer a; the forward ends no earlier than one layer's time after the KV of the last layer has
  * arrived everywhere. With stage_layers = 1 that is exact layer by layer; with longer stages
  * transfer and computation inside a stage are taken to overlap freely. A stage costs its share of
- *     max over engines (attention + cached + linear + restoration) + experts(tokens of the group).
+ *     max over engines (attention + linear + restoration) + experts(tokens of the group).
  *
  * Collectives (model/collectives.h) load the NICs of their group while a stage or an epoch lasts,
  * and KV traffic on those NICs stretches them: a stage takes timing_prefill_late_ns() longer, a
  * step its dispatch and combine bytes' time times (stretch - 1), however much of it the host's work
- * would hide. What is certain of that is part of
- * the stage or epoch from its beginning; the rest, by the mean stretch that it met, is added at its
- * end.
+ * would hide. What is certain of that is part of the stage or epoch from its beginning; the rest,
+ * by the mean stretch that it met, is added at its end.
  *
  * Decode loop of an EP group: steps of
  *     hypot(max over engines (attention + linear of its batch) + experts and fixed cost of the
