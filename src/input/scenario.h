@@ -40,9 +40,10 @@ struct storage_profile {
     double latency_sigma;
     double efficiency_max;  /* share of the SNIC's line rate reached by very large I/O */
     double half_size_bytes; /* I/O of size s reaches e = efficiency_max * s/(s + half) */
-    double stream_Bps; /* line rate that one request in service, a read or a write, reaches at most
-                            for each GPU of its engine; 0 = no limit */
-    uint32_t stream_ios; /* I/Os that it keeps in flight, each for latency_median_s; 0 = no limit */
+    /* What one request in service, a read or a write, reaches at most for each GPU of its engine: a
+     * line rate, and so many I/Os in flight, each for latency_median_s. 0 = no limit. */
+    double stream_Bps;
+    uint32_t stream_ios;
     uint32_t read_queues; /* of a node; a GPU reads through that of its number, modulo; 0 = 1 */
     uint32_t reads_in_service; /* FIFO queue of which this many are read, processor sharing */
     uint32_t writes_in_service;

@@ -319,7 +319,8 @@ const struct scenario_key scenario_keys[] = {
     {ENUM("system.hbm_promise", system.hbm_promise, hbm_promise_words), .fallback = "assignment",
      .source = "unpublished; so that no prompt waits for HBM with its prefill done",
      .doc = "when the scheduler counts HBM as taken (prefill HBM: without layer streaming). "
-            "assignment: then; prefill: decode HBM when a request gets it; admission: both"},
+            "assignment: with it; admission: when a request gets it; prefill: prefill HBM with "
+            "the assignment, decode HBM when a request gets it"},
     {ENUM("system.decode_reuse", system.decode_reuse, decode_reuse_words), .fallback = "none",
      .source = "the paper",
      .doc =

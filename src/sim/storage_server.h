@@ -9,8 +9,8 @@
  * efficiency(s) of work, and all in service get equal shares of the work, so that the NIC delivers
  * its line rate times the mean of their efficiencies. A sampled latency follows the service without
  * holding its slot (I/Os are pipelined), less the time in service where that waits for I/Os already
- * (latency_in_rate). With one read in service, no latency and Poisson arrivals
- * this is an M/G/1 queue.
+ * (latency_in_rate). With one read in service, no latency and Poisson arrivals this is an M/G/1
+ * queue.
  */
 #ifndef DUALPATH_SIM_STORAGE_SERVER_H
 #define DUALPATH_SIM_STORAGE_SERVER_H

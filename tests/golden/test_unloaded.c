@@ -84,13 +84,8 @@ static uint64_t storage_ns(const struct world *w, uint64_t tok)
     double efficiency = p->efficiency_max * block / (block + p->half_size_bytes);
     double bytes = (double)(tok * w->layer_tok_bytes * w->n_layers);
     double line_Bps = w->sc.cluster.snic_Bps;
-    if (p->stream_ios > 0) {
-        line_Bps = fmin(line_Bps, p->stream_ios * block / p->latency_median_s / efficiency);
-    }
-    if (p->stream_Bps > 0) {
-        line_Bps = fmin(line_Bps, p->stream_Bps);
-    }
-    return moving_ns(bytes / efficiency, line_Bps);
+    bool streamed = p->stream_Bps > 0 && p->stream_Bps < line_Bps;
+    return moving_ns(bytes / efficiency, streamed ? p->stream_Bps : line_Bps);
 }
 
 /* KV of context tokens on its way to the prefill GPU: when layer 1, 2, ... is there, as far as the
@@ -392,12 +387,14 @@ static void check_session(const char *name, const char *const *sets, unsigned fi
 static const char prefill_side[] = "system.path_policy=prefill";
 static const char decode_side[] = "system.path_policy=decode";
 static const char by_layer[] = "system.fidelity=layer";
+static const char stream[] = "cluster.storage.stream_Bps=15GB/s";
 
 START_TEST(test_prefill_side)
 {
     check_session("quickstart", SETS(prefill_side), 3000, 3500, 10, 1);
     check_session("quickstart", SETS(prefill_side, by_layer), 3000, 3500, 10, 1);
     check_session("quickstart", SETS(prefill_side), 64, 200, 1, 1);
+    check_session("quickstart", SETS(prefill_side, stream), 3000, 3500, 10, 1);
 }
 END_TEST
 
@@ -405,6 +402,7 @@ END_TEST
 START_TEST(test_decode_side)
 {
     check_session("quickstart", SETS(decode_side), 3000, 3500, 10, 1);
+    check_session("quickstart", SETS(decode_side, stream), 3000, 3500, 10, 1);
     check_session("quickstart", SETS(decode_side, by_layer), 3000, 3500, 10, 1);
     check_session("quickstart", SETS(decode_side, by_layer, "cluster.cnic_Bps=1GB/s"), 20000, 20100,
                   2, 1);
