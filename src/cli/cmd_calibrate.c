@@ -104,7 +104,13 @@ static void print_fit(const char *name, const struct calibrate_fit *fit)
            fit->evaluations);
     for (size_t i = 0; i < fit->n_constants; i++) {
         const struct calibrate_constant *c = &fit->constants[i];
-        printf("\n  %.5g +- %.1f %%:", c->value, 100 * c->log_std);
+        printf("\n  %.5g", c->value);
+        if (c->log_std > 0) {
+            printf(" +- %.1f %%", 100 * c->log_std);
+        } else {
+            printf(" (as many constants as figures: how well they determine it is not known)");
+        }
+        printf(":");
         for (size_t k = 0; k < c->n_keys; k++) {
             printf(" %s", c->keys[k]);
         }

@@ -224,9 +224,9 @@ static int take_confidence(struct fitting *f, const gsl_multifit_nlinear_workspa
         return err_nomem(f->err);
     }
     gsl_multifit_nlinear_covar(gsl_multifit_nlinear_jac(w), 0, covar);
-    double sum = f->fit->rms * f->fit->rms * (double)n, free_rows = n > p ? (double)(n - p) : 1;
-    for (size_t i = 0; i < p; i++) {
-        f->fit->constants[i].log_std = sqrt(sum / free_rows * gsl_matrix_get(covar, i, i));
+    double sum = f->fit->rms * f->fit->rms * (double)n;
+    for (size_t i = 0; n > p && i < p; i++) {
+        f->fit->constants[i].log_std = sqrt(sum / (double)(n - p) * gsl_matrix_get(covar, i, i));
     }
     gsl_matrix_free(covar);
     return 0;

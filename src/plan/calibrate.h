@@ -8,7 +8,8 @@
  *
  * The confidence of a constant is the standard deviation of its logarithm, sqrt(s^2 (J^T J)^-1)
  * with s^2 the sum of squares per degree of freedom: it says how well these figures determine it,
- * given the model, not whether the model is right.
+ * given the model, not whether the model is right. With as many constants as figures there is none:
+ * whatever they are, they fit.
  */
 #ifndef DUALPATH_PLAN_CALIBRATE_H
 #define DUALPATH_PLAN_CALIBRATE_H
@@ -29,7 +30,8 @@ struct calibrate_constant {
     const char *reading; /* what it means physically */
     double value;
     double min, max; /* where it makes sense; a fit that leaves them fails */
-    double log_std;  /* standard deviation of ln value */
+    double
+        log_std; /* standard deviation of ln value; 0: not known, as nothing is left to judge it */
 };
 
 struct calibrate_fit {

@@ -107,7 +107,11 @@ static int write_constant(json_t *profile, json_t *constant, const struct calibr
 {
     json_t *scenario = json_object_get(profile, "scenario");
     int rc = json_object_set_new(constant, "value", rounded(c->value, 4));
-    rc |= json_object_set_new(constant, "confidence_frac", rounded(c->log_std, 2));
+    if (c->log_std > 0) {
+        rc |= json_object_set_new(constant, "confidence_frac", rounded(c->log_std, 2));
+    } else {
+        json_object_del(constant, "confidence_frac");
+    }
     for (size_t k = 0; k < c->n_keys; k++) {
         rc |= set_path(scenario, c->keys[k], rounded(c->value, 4));
     }
