@@ -16,28 +16,31 @@
  * E[T / N]; total / turns = 477 / 402 / 356 is the mean over turns. The first is larger because a
  * few trajectories end after a few turns with a long context each. That they do is in the paper's
  * run at scale (49,152 agents of the 48K set): 4 % of the agents are over after 100 s, 7 % after
- * 400, 14 % after 900, when at the 2.1K turns/s of that run each of the others has had about 4, 18
- * and 42 turns; 44 / 60 / 70 / 87 / 99 % are over at 108 / 133 / 153 / 193 / 340 turns. And its
+ * 400, 14 % after 900, when each of the others has had about 4, 16 and 46 turns (below). At 2.1K
+ * turns/s throughout, 44 / 60 / 70 / 87 / 99 % are over at 108 / 133 / 153 / 193 / 340 turns. Its
  * TTFT of 23 s at the start is 49,152 / 2.1K: the first prompts cost no more than later turns do.
- * That run's prompt tokens add up to 29.2K per turn; the sets made here have 28.0K at 48K.
+ * That run's prompt tokens add up to 29.2K per turn; the sets made here have 27.9K at 48K.
  *
  * Hence here: a share q = 0.12 ends early, with ln N uniform on [0, ln(0.35 turns)]; for the others
  * N is lognormal with sigma 0.4. What else follows from the table (q, N given):
  *
- *   T_early  from E[T / N] = append + gen           7,200 / 8,300 / 8,200 tok, +-20 %
+ *   T_early  from E[T / N] = append + gen           6,800 / 6,800 / 7,700 tok, +-20 %
  *   T_late   from E[T] = total, up to MaxLen        0.96 of MaxLen on average, uniform
  *   share    gen / (append + gen)                   0.196 / 0.266 / 0.291 of T is generated, on
  *            average: its logit is normal over the trajectories, with sigma 0.97 as among the
  *            sessions of the public WEKA coding traces (23 sessions, of what they grow by)
- *   power    from the mean context over trajectories: the appends' running sum grows as x^power
- *            over a trajectory's course             about 0.6
+ *   burst    from the mean context over trajectories: agents read first what they will work on. By
+ *            turn i of N the sum of the appends has grown as burst * (1 - exp(-i / 10)) +
+ *            (1 - burst) * i / N does, over its value at N               0.36 / 0.31 / 0.29
+ *
+ * The 10 turns are from that run, too: an agent's turns come one per (TTFT + decoding), and prompts
+ * are the prompt tokens per second over the turns per second. With 4.3 s of decoding that gives 9,
+ * 15, 18 and 23K after 8, 16, 27 and 46 turns (here 9, 14, 20 and 27K).
  *
  * The context of a turn is read as its prompt. Lengths inside a trajectory are lognormal, gen with
- * sigma 0.8 and appends with sigma 1.3 (within sessions of the public WEKA coding traces the first
- * is 0.70-0.92, the second 1.1-2.1 by the spread of the logarithms, 1.1-1.8 by the coefficient of
- * variation; in that range 1.3 is where the engines' attention time is as uneven as the paper's
- * figure of it, max/avg of 1.8-2.1 with its scheduler and 2.0-2.5 without), then normalised to T. N
- * is cut at four standard deviations.
+ * sigma 0.8 and appends with sigma 1.3, then normalised to T (within sessions of the public WEKA
+ * coding traces the first is 0.70-0.92, the second 1.1-2.1 by the spread of the logarithms, 1.1-1.8
+ * by the coefficient of variation). N is cut at four standard deviations.
  *
  * N and T are stratified: one draw in each of n equal slices of probability, shuffled. A set of 500
  * then keeps its tails without their sampling noise.
@@ -65,7 +68,7 @@ struct generator_params {
     double late_turns, turns_sigma; /* mean, and sigma of ln N, of the others */
     double late_total_tok;          /* mean */
     double gen_share;               /* of all tokens, mean */
-    double append_power;            /* growth of the context within a trajectory */
+    double append_burst;            /* share of the appends that the first turns read */
 };
 
 /*

@@ -152,6 +152,9 @@ const struct scenario_key scenario_keys[] = {
 
     {NUMBER("timing.attention_efficiency", timing.attention_efficiency, UNIT_NONE), TIMING,
      ABOVE_0(100), .doc = "factor on every prefill attention MFU of the GPU profile"},
+    {NUMBER("timing.prefill_cached_tok_layer_s", timing.prefill_cached_tok_layer_s, UNIT_S), TIMING,
+     FROM(0, 1e6), USUAL(0, 1e-6),
+     .doc = "prefill attention of a layer: time per cached token beside its FLOPs"},
     {NUMBER("timing.linear_efficiency", timing.linear_efficiency, UNIT_NONE), TIMING, ABOVE_0(100),
      .doc = "factor on every prefill GEMM MFU of the GPU profile"},
     {NUMBER("timing.decode_efficiency", timing.decode_efficiency, UNIT_NONE), TIMING, ABOVE_0(100),

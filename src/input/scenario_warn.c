@@ -163,6 +163,23 @@ static int warn_hidden_larger(struct scenario_reading *r)
                          card->name, hidden, card->kv_bytes_per_tok_layer);
 }
 
+/* What cached tokens take cannot be cut: where it fills the quota, a chunk is one block. */
+static int warn_quota_too_short(struct scenario_reading *r)
+{
+    const struct scenario *sc = &r->sc;
+    double longest_s = sc->timing.prefill_cached_tok_layer_s * sc->model.n_layers *
+                       (double)sc->workload.max_len_tok;
+    if (sc->system.packing != PACKING_QUOTA || longest_s < sc->system.quota_s) {
+        return 0;
+    }
+    return scenario_warn(r,
+                         "system.quota_s: %.4g s is no more than what the cached tokens of a "
+                         "prompt of %" PRIu64 " take in a forward, %.4g s "
+                         "(timing.prefill_cached_tok_layer_s): such a prompt is computed one KV "
+                         "block at a time",
+                         sc->system.quota_s, sc->workload.max_len_tok, longest_s);
+}
+
 static int warn_cache_of_nothing(struct scenario_reading *r, const struct scenario_derived *d)
 {
     uint64_t bytes = r->sc.cluster.dram_cache_bytes;
@@ -238,5 +255,6 @@ int scenario_check_fit(struct scenario_reading *r)
                              (double)d.prefill.hbm_kv_bytes, needed);
     }
     ret = ret ? ret : warn_cache_of_nothing(r, &d);
+    ret = ret ? ret : warn_quota_too_short(r);
     return ret ? ret : warn_hidden_larger(r);
 }

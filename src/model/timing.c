@@ -30,6 +30,7 @@ struct timing_config timing_config_defaults(void)
         .decode_fixed_s = 2e-3,
         /* Not seen in kernels; a profile fitted to a whole system brings them. */
         .forward_floor_s = 0,
+        .prefill_cached_tok_layer_s = 0,
         .decode_sequence_s = 0,
         .decode_admission_s = 0,
         /* What remains of 27B's step of 8-9 ms (EP8) and of V3.2's 32 ms (EP32) at no load, after
@@ -102,7 +103,7 @@ static double expert_bytes(const struct timing_model *tm, const struct card_para
 
 double timing_attention_ns(const struct timing_model *tm, double cached_tok, double new_tok)
 {
-    if (tm->config.free_compute) {
+    if (new_tok <= 0 || tm->config.free_compute) {
         return 0;
     }
     const struct gpu_profile *gpu = &tm->gpu;
@@ -112,7 +113,8 @@ double timing_attention_ns(const struct timing_model *tm, double cached_tok, dou
         card_core_flops(&tm->card, cached_tok, new_tok) / engine_gpus(tm) / (gpu->bf16_flops * mfu);
     double indexer_s = card_indexer_flops(&tm->card, cached_tok, new_tok) /
                        (gpu->fp8_flops * gpu->mfu_indexer_prefill);
-    return to_ns((core_s + indexer_s) / tm->config.attention_efficiency);
+    double cached_s = tm->config.prefill_cached_tok_layer_s * tm->card.n_layers * cached_tok;
+    return to_ns((core_s + indexer_s) / tm->config.attention_efficiency + cached_s);
 }
 
 double timing_linear_ns(const struct timing_model *tm, double new_tok)

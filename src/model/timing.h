@@ -16,6 +16,12 @@
  * dispatch and combine are taken as hidden behind the other half batch in a prefill, as long as KV
  * traffic does not stretch them; what is not hidden is in linear_efficiency.
  *
+ * Attention takes the time of its kernels and one for each cached token and layer, the same for
+ * all models, whose cause is not known: by the published run at scale a turn on 35K cached tokens
+ * takes half as long again as one on 20K, with fewer new ones, and by FLOPs alone less (this time
+ * makes up a part of that). It counts towards the compute quota, and again for each chunk of a cut
+ * prompt, as the FLOPs on cached tokens do.
+ *
  * A decode step of the group:
  *     T = hypot(fixed + max over GPUs (attention(batch, context) + linear(batch))
  *                   + experts(batch of the group), sequence * max over GPUs (batch))
@@ -55,6 +61,8 @@ struct timing_config {
     double decode_admission_s;   /* per sequence that joins the GPU which most join, and the step
                                     that they join: the host's work on copying its KV in (posting
                                     the copies, block tables) */
+    double prefill_cached_tok_layer_s; /* per cached token and layer of a prefill, beside the
+                                          FLOPs of attention (above) */
     double decode_collective_local_s;  /* per MoE layer and decode step: latency of dispatch +
                                           combine  in an EP group inside one NVLink domain... */
     double decode_collective_remote_s; /* ...and across the NICs */
@@ -80,8 +88,8 @@ enum timing_restore {
 /*
  * tp GPUs make an engine by tensor parallelism (model/tensor.h); 0 or 1: an engine is a GPU. Below,
  * "GPU" then stands for such an engine, and its times are those of each of its GPUs: with the
- * parameters and query heads that one has, KV reads in tensor_kv_parts() parts, the indexer whole,
- * and, hidden by nothing, two all-reduces a layer of
+ * parameters and query heads that one has, KV reads in tensor_kv_parts() parts, the indexer and the
+ * time per cached token whole, and, hidden by nothing, two all-reduces a layer of
  *     tp_reduce_s + bytes / (0.8 * NVLink's rate)
  * each. Experts are cut in tp: of group_tok tokens a GPU computes as much as in an EP group of tp.
  */
@@ -94,7 +102,8 @@ struct timing_model {
     double expand_Bps; /* RESTORE_EXPAND: KV bytes that a GPU makes per second; 0 = in no time */
 };
 
-/* Prefill attention of one request on one GPU, all layers: new_tok tokens on cached_tok. In ns. */
+/* Prefill attention of one request on one GPU, all layers: new_tok tokens on cached_tok, with what
+ * each cached token costs. 0 without new tokens. In ns. */
 double timing_attention_ns(const struct timing_model *tm, double cached_tok, double new_tok);
 
 /* Data-parallel linear work of one GPU for new_tok tokens (projections, dense and shared FFNs), all

@@ -25,10 +25,11 @@ static json_t *storage(const struct probe_fit *f)
 
 static json_t *timing(const struct timing_config *t)
 {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "attention_efficiency", t->attention_efficiency,
-                     "linear_efficiency", t->linear_efficiency, "decode_efficiency",
-                     t->decode_efficiency, "forward_fixed_s", t->forward_fixed_s, "decode_fixed_s",
-                     t->decode_fixed_s);
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "attention_efficiency",
+                     t->attention_efficiency, "prefill_cached_tok_layer_s",
+                     t->prefill_cached_tok_layer_s, "linear_efficiency", t->linear_efficiency,
+                     "decode_efficiency", t->decode_efficiency, "forward_fixed_s",
+                     t->forward_fixed_s, "decode_fixed_s", t->decode_fixed_s);
 }
 
 static json_t *fit_error(const struct probe_fit_error *e)

@@ -109,6 +109,7 @@ static const struct flat_field fields[] = {
     TEXT(timing.gpu.source),
 
     DOUBLE(timing.config.attention_efficiency),
+    DOUBLE(timing.config.prefill_cached_tok_layer_s),
     DOUBLE(timing.config.linear_efficiency),
     DOUBLE(timing.config.decode_efficiency),
     DOUBLE(timing.config.forward_fixed_s),

@@ -53,8 +53,8 @@ static struct run_config odd_config(void)
                                  .staging_offset_bytes = 61,
                                  .shared_prefixes = true,
                                  .retry = true};
-    c.timing.config = (struct timing_config){0.1,   1.0 / 3, 1e-300, 5e-324, 1e-9, 3,   1e-7,
-                                             11e-7, 2,       1e300,  0.7,    0.9,  0.3, true};
+    c.timing.config = (struct timing_config){
+        0.1, 1.0 / 3, 1e-300, 5e-324, 1e-9, 3, 1e-7, 2.5e-8, 11e-7, 2, 1e300, 0.7, 0.9, 0.3, true};
     c.timing.tp = 1;
     c.timing.gpu.nvlink_Bps = 200e9;
     c.timing.card.kv_bytes_per_tok_layer = 656.1;

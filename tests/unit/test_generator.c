@@ -148,6 +148,48 @@ START_TEST(turn_counts_have_the_published_shape)
 }
 END_TEST
 
+/* The mean prompt after so many turns, over the trajectories that have more. */
+static double prompt_after(const struct trace *t, uint32_t turn)
+{
+    double sum = 0, n = 0;
+    for (uint32_t k = 0; k < t->n_sessions; k++) {
+        if (t->sessions[k].n_turns > turn) {
+            sum += t->turns[t->sessions[k].first_turn + turn].prompt_tok;
+            n++;
+        }
+    }
+    return sum / n;
+}
+
+/*
+ * Agents read first. The mean prompt after so many turns as the published run at scale has it (48K
+ * set): an agent has had the integral of 1 / (TTFT + decoding) turns, with 4.3 s of decoding, and
+ * prompts are the prompt tokens per second over the turns per second. While the TTFT is 11 to 27 s,
+ * a second of decoding more or less changes that by 4 to 7 %; later by twice as much. Contexts that
+ * grow as a power of the turn are 17 % too short after 16.
+ */
+START_TEST(contexts_grow_as_in_the_run_at_scale)
+{
+    static const struct {
+        uint32_t turn;
+        double prompt_tok, tolerance;
+    } published[] = {{8, 9.0e3, 0.12}, {16, 15.3e3, 0.12}, {27, 18.3e3, 0.2}, {46, 22.7e3, 0.2}};
+    const uint64_t n_seeds = 10;
+    for (size_t i = 0; i < sizeof(published) / sizeof(published[0]); i++) {
+        double mean = 0;
+        for (uint64_t seed = 1; seed <= n_seeds; seed++) {
+            struct trace t = make(49152, 500, seed);
+            mean += prompt_after(&t, published[i].turn) / (double)n_seeds;
+            trace_done(&t);
+        }
+        printf("turn %u: %.0f tok, published %.0f\n", published[i].turn, mean,
+               published[i].prompt_tok);
+        ck_assert_double_eq_tol(mean, published[i].prompt_tok,
+                                published[i].tolerance * published[i].prompt_tok);
+    }
+}
+END_TEST
+
 START_TEST(a_seed_is_a_set)
 {
     struct trace a = make(49152, 500, 1), b = make(49152, 500, 1), c = make(49152, 500, 2);
@@ -210,6 +252,7 @@ int main(void)
     tcase_add_loop_test(t, both_kinds_of_mean_are_the_published_ones, 0, 3);
     tcase_add_loop_test(t, trajectories_grow_and_stay_within_the_limit, 0, 3);
     tcase_add_loop_test(t, turn_counts_have_the_published_shape, 0, 3);
+    tcase_add_test(t, contexts_grow_as_in_the_run_at_scale);
     tcase_add_test(t, a_seed_is_a_set);
     tcase_add_test(t, between_the_published_lengths_the_means_are_interpolated);
     tcase_add_test(t, refuses_lengths_that_nothing_is_known_of);

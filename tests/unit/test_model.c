@@ -290,6 +290,26 @@ START_TEST(test_restoration)
 }
 END_TEST
 
+/* A cached token costs each layer's attention the same, whatever the model's size; nothing without
+ * new tokens. */
+START_TEST(test_time_per_cached_token)
+{
+    static const char *const models[] = {"deepseek-v3.2", "ds-27b", "qwen2.5-32b"};
+    static const double layers[] = {61, 30, 64};
+    struct timing_model tm = ideal(models[_i], "h800");
+    double without = timing_attention_ns(&tm, 20000, 300), linear = timing_linear_ns(&tm, 300);
+    double alike = timing_alike_ns(&tm, 3, 20000, 300, 8);
+    tm.config.prefill_cached_tok_layer_s = 15e-9;
+    double more = 20000 * layers[_i] * 15;
+    ck_assert_double_eq_tol(timing_attention_ns(&tm, 20000, 300), without + more, 1e-3);
+    ck_assert_double_eq_tol(timing_alike_ns(&tm, 3, 20000, 300, 8), alike + 3 * more, 1e-3);
+    ck_assert_double_eq(timing_attention_ns(&tm, 20000, 0), 0);
+    ck_assert_double_eq(timing_linear_ns(&tm, 300), linear);
+    tm.config.free_compute = true;
+    ck_assert_double_eq(timing_attention_ns(&tm, 20000, 300), 0);
+}
+END_TEST
+
 START_TEST(test_nothing_to_do)
 {
     struct timing_model tm = ideal("deepseek-v3.2", "h800");
@@ -318,6 +338,7 @@ int main(void)
     tcase_add_test(tcase, test_dense_decode_reads_everything_once);
     tcase_add_test(tcase, test_experts_touched);
     tcase_add_test(tcase, test_restoration);
+    tcase_add_loop_test(tcase, test_time_per_cached_token, 0, 3);
     tcase_add_test(tcase, test_nothing_to_do);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

@@ -5,6 +5,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "unit/scenario_test.h"
@@ -70,6 +71,25 @@ START_TEST(warns_of_requests_that_fit_nowhere)
 }
 END_TEST
 
+START_TEST(warns_of_a_quota_that_cached_tokens_fill)
+{
+    static const char cached[] = "timing.prefill_cached_tok_layer_s=15ns";
+    parse_ok(MINIMAL, cached, NULL);
+    ck_assert_uint_eq(notes.n_warnings, 0);
+    double take_s = 15e-9 * sc.model.n_layers * (double)sc.workload.max_len_tok;
+    char quota[64];
+    snprintf(quota, sizeof(quota), "system.quota_s=%.9fs", 1.01 * take_s);
+    parse_ok(MINIMAL, cached, quota);
+    ck_assert_uint_eq(notes.n_warnings, 0);
+    snprintf(quota, sizeof(quota), "system.quota_s=%.9fs", 0.99 * take_s);
+    parse_ok(MINIMAL, cached, quota);
+    ck_assert_uint_eq(notes.n_warnings, 1);
+    ck_assert_ptr_nonnull(strstr(notes.warnings[0], "timing.prefill_cached_tok_layer_s"));
+    parse_ok(MINIMAL, quota, NULL);
+    ck_assert_uint_eq(notes.n_warnings, 0);
+}
+END_TEST
+
 /* Accepted, as a sweep may set them throughout, but said: each beside what it would need. */
 START_TEST(warns_of_keys_without_effect)
 {
@@ -131,6 +151,7 @@ int main(void)
     tcase_add_test(t, warns_of_mistaken_units);
     tcase_add_test(t, no_unit_was_left_out_where_one_is_written);
     tcase_add_test(t, warns_of_requests_that_fit_nowhere);
+    tcase_add_test(t, warns_of_a_quota_that_cached_tokens_fill);
     tcase_add_test(t, warns_of_keys_without_effect);
     tcase_add_test(t, errors_about_what_a_preset_sets_name_it);
     tcase_add_test(t, advice_stops_at_the_gpus_of_a_node);
