@@ -15,10 +15,10 @@
 #define TURNS_SIGMA     0.4
 #define EARLY_SPREAD    0.2
 #define GEN_SHARE_SIGMA 0.97
-#define APPEND_SIGMA    1.3
+#define APPEND_SIGMA    1.5
 #define BURST_TURNS     10.0
 /* Lengths as uneven as these, divided by their sum, are more alike than their means are: without
- * this factor, sets of all three lengths come out 1.3 % short of the table's mean context. */
+ * this factor, sets come out 1.3 to 2.2 % short of the table's mean context. */
 #define BURST_FLATTENED 1.013
 #define GEN_SIGMA       0.8
 

@@ -38,7 +38,7 @@
  * 15, 18 and 23K after 8, 16, 27 and 46 turns (here 9, 14, 20 and 27K).
  *
  * The context of a turn is read as its prompt. Lengths inside a trajectory are lognormal, gen with
- * sigma 0.8 and appends with sigma 1.3, then normalised to T (within sessions of the public WEKA
+ * sigma 0.8 and appends with sigma 1.5, then normalised to T (within sessions of the public WEKA
  * coding traces the first is 0.70-0.92, the second 1.1-2.1 by the spread of the logarithms, 1.1-1.8
  * by the coefficient of variation). N is cut at four standard deviations.
  *

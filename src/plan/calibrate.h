@@ -30,8 +30,7 @@ struct calibrate_constant {
     const char *reading; /* what it means physically */
     double value;
     double min, max; /* where it makes sense; a fit that leaves them fails */
-    double
-        log_std; /* standard deviation of ln value; 0: not known, as nothing is left to judge it */
+    double log_std;  /* standard deviation of ln value; 0: nothing is left to judge it by */
 };
 
 struct calibrate_fit {

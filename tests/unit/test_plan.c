@@ -206,6 +206,22 @@ START_TEST(a_fit_finds_the_constants_that_made_the_figures)
                             0.0003);
     ck_assert_double_eq(json_number_value(json_object_get(timing, "linear_efficiency")),
                         json_number_value(json_object_get(timing, "attention_efficiency")));
+    json_t *constant =
+        json_array_get(json_object_get(json_object_get(profile, "fit"), "constants"), 1);
+    ck_assert_double_gt(fit.constants[1].log_std, 0);
+    ck_assert_ptr_nonnull(json_object_get(constant, "confidence_frac"));
+    targets_done(&t);
+
+    /* Two figures for two constants: nothing says how well. */
+    *(strstr(text, "\ne,other") - 1) = '0';
+    write_file(text);
+    ck_assert_int_eq(targets_read(path, &t, &err), 0);
+    ck_assert_int_eq(calibrate_fit_read(profile, "p", &fit, &err), 0);
+    ck_assert_int_eq(calibrate(&t, "m", profile_path, &options, &fit, &err), 0);
+    ck_assert_uint_eq(fit.n_targets, 2);
+    ck_assert_double_eq(fit.constants[1].log_std, 0);
+    ck_assert_int_eq(calibrate_fit_write(profile, &fit), 0);
+    ck_assert_ptr_null(json_object_get(constant, "confidence_frac"));
     json_decref(profile);
     targets_done(&t);
     unlink(profile_path);
