@@ -76,14 +76,19 @@ static int parse(struct calibrate_args *a, int argc, char **argv)
     return EXIT_OK;
 }
 
+static void print_confidence(FILE *out, const struct calibrate_constant *c)
+{
+    if (c->log_std > 0) {
+        fprintf(out, " +- %.1f %%", 100 * c->log_std);
+    }
+}
+
 static void print_constants(FILE *out, const struct calibrate_fit *fit)
 {
     for (size_t i = 0; i < fit->n_constants; i++) {
         const struct calibrate_constant *c = &fit->constants[i];
         fprintf(out, "  %-40s %-12.5g", c->keys[0], c->value);
-        if (c->log_std > 0) {
-            fprintf(out, " +- %.1f %%", 100 * c->log_std);
-        }
+        print_confidence(out, c);
         fprintf(out, "\n");
     }
 }
@@ -102,14 +107,13 @@ static void print_fit(const char *name, const struct calibrate_fit *fit)
            "evaluations\n",
            name, fit->n_constants, fit->n_targets, 100 * fit->rms, 100 * fit->start_rms,
            fit->evaluations);
+    if (fit->n_targets == fit->n_constants) {
+        printf("as many constants as targets: how well these determine them is not known\n");
+    }
     for (size_t i = 0; i < fit->n_constants; i++) {
         const struct calibrate_constant *c = &fit->constants[i];
         printf("\n  %.5g", c->value);
-        if (c->log_std > 0) {
-            printf(" +- %.1f %%", 100 * c->log_std);
-        } else {
-            printf(" (as many constants as figures: how well they determine it is not known)");
-        }
+        print_confidence(stdout, c);
         printf(":");
         for (size_t k = 0; k < c->n_keys; k++) {
             printf(" %s", c->keys[k]);

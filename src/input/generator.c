@@ -299,11 +299,12 @@ static void outline_done(struct outline *o)
 static void split(struct rng *r, uint32_t sum, uint32_t n, double burst, double sigma,
                   double *weights, uint32_t *ret_lengths)
 {
-    double all = 0;
+    double all = 0, grown = 0;
     for (uint32_t i = 0; i < n; i++) {
-        double mean = growth(i + 1.0, n, burst) - growth(i, n, burst);
-        weights[i] = mean * rng_lognormal(r, 1, sigma);
+        double upto = growth(i + 1.0, n, burst);
+        weights[i] = (upto - grown) * rng_lognormal(r, 1, sigma);
         all += weights[i];
+        grown = upto;
     }
     double spare = sum - n, running = 0;
     uint32_t before = 0;

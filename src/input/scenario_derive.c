@@ -46,6 +46,12 @@ double scenario_stored_bytes(const struct scenario *sc)
     return sc->model.kv_bytes_per_tok_layer;
 }
 
+double scenario_cached_s(const struct scenario *sc)
+{
+    struct timing_model tm = timing_of(sc);
+    return timing_cached_ns(&tm, (double)sc->workload.max_len_tok) * 1e-9;
+}
+
 uint64_t scenario_beta_tok(const struct scenario *sc)
 {
     struct timing_model tm = timing_of(sc);

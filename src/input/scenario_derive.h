@@ -62,6 +62,9 @@ double storage_efficiency(const struct storage_profile *storage, double bytes);
  */
 double storage_stream_Bps(const struct storage_profile *storage, double bytes);
 
+/* What the cached tokens of a prompt of max_len_tok take of a forward, however few are new. */
+double scenario_cached_s(const struct scenario *sc);
+
 /*
  * beta: prompt tokens (hits included, as the engines' token counts are) that one prefill GPU
  * processes in beta_s. "Profiled" and unpublished in the paper, so taken from the time model on a

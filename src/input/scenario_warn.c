@@ -167,8 +167,7 @@ static int warn_hidden_larger(struct scenario_reading *r)
 static int warn_quota_too_short(struct scenario_reading *r)
 {
     const struct scenario *sc = &r->sc;
-    double longest_s = sc->timing.prefill_cached_tok_layer_s * sc->model.n_layers *
-                       (double)sc->workload.max_len_tok;
+    double longest_s = scenario_cached_s(sc);
     if (sc->system.packing != PACKING_QUOTA || longest_s < sc->system.quota_s) {
         return 0;
     }

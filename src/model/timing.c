@@ -101,6 +101,16 @@ static double expert_bytes(const struct timing_model *tm, const struct card_para
     return p->routed * tm->card.weight_bytes_per_param * (1 - missed) / group_gpus;
 }
 
+static double cached_s(const struct timing_model *tm, double cached_tok)
+{
+    return tm->config.prefill_cached_tok_layer_s * tm->card.n_layers * cached_tok;
+}
+
+double timing_cached_ns(const struct timing_model *tm, double cached_tok)
+{
+    return tm->config.free_compute ? 0 : to_ns(cached_s(tm, cached_tok));
+}
+
 double timing_attention_ns(const struct timing_model *tm, double cached_tok, double new_tok)
 {
     if (new_tok <= 0 || tm->config.free_compute) {
@@ -113,8 +123,7 @@ double timing_attention_ns(const struct timing_model *tm, double cached_tok, dou
         card_core_flops(&tm->card, cached_tok, new_tok) / engine_gpus(tm) / (gpu->bf16_flops * mfu);
     double indexer_s = card_indexer_flops(&tm->card, cached_tok, new_tok) /
                        (gpu->fp8_flops * gpu->mfu_indexer_prefill);
-    double cached_s = tm->config.prefill_cached_tok_layer_s * tm->card.n_layers * cached_tok;
-    return to_ns((core_s + indexer_s) / tm->config.attention_efficiency + cached_s);
+    return to_ns((core_s + indexer_s) / tm->config.attention_efficiency + cached_s(tm, cached_tok));
 }
 
 double timing_linear_ns(const struct timing_model *tm, double new_tok)

@@ -102,6 +102,9 @@ struct timing_model {
     double expand_Bps; /* RESTORE_EXPAND: KV bytes that a GPU makes per second; 0 = in no time */
 };
 
+/* The part of it that cached tokens take however few new ones there are, beside FLOPs. In ns. */
+double timing_cached_ns(const struct timing_model *tm, double cached_tok);
+
 /* Prefill attention of one request on one GPU, all layers: new_tok tokens on cached_tok, with what
  * each cached token costs. 0 without new tokens. In ns. */
 double timing_attention_ns(const struct timing_model *tm, double cached_tok, double new_tok);

@@ -219,14 +219,17 @@ static void stepped(const size_t iteration, void *arg, const gsl_multifit_nlinea
 static int take_confidence(struct fitting *f, const gsl_multifit_nlinear_workspace *w)
 {
     size_t p = f->fit->n_constants, n = f->n_rows;
+    if (n == p) {
+        return 0;
+    }
     gsl_matrix *covar = gsl_matrix_alloc(p, p);
     if (!covar) {
         return err_nomem(f->err);
     }
     gsl_multifit_nlinear_covar(gsl_multifit_nlinear_jac(w), 0, covar);
-    double sum = f->fit->rms * f->fit->rms * (double)n;
-    for (size_t i = 0; n > p && i < p; i++) {
-        f->fit->constants[i].log_std = sqrt(sum / (double)(n - p) * gsl_matrix_get(covar, i, i));
+    double variance = f->fit->rms * f->fit->rms * (double)n / (double)(n - p);
+    for (size_t i = 0; i < p; i++) {
+        f->fit->constants[i].log_std = sqrt(variance * gsl_matrix_get(covar, i, i));
     }
     gsl_matrix_free(covar);
     return 0;

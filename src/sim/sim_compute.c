@@ -295,6 +295,10 @@ static void schedule(struct sim_decode_group *g, struct compute_sequence *s)
 static void admit_joining(struct sim_decode_group *g)
 {
     uint32_t most = 0;
+    g->admission_ns = 0;
+    if (list_empty(&g->joining)) {
+        return;
+    }
     for (uint32_t i = 0; i < g->sc->config.decode_group_gpus; i++) {
         g->engines[i].n_joined = 0;
     }

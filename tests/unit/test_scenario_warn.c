@@ -87,6 +87,11 @@ START_TEST(warns_of_a_quota_that_cached_tokens_fill)
     ck_assert_ptr_nonnull(strstr(notes.warnings[0], "timing.prefill_cached_tok_layer_s"));
     parse_ok(MINIMAL, quota, NULL);
     ck_assert_uint_eq(notes.n_warnings, 0);
+    parse_ok("{\"schema\": \"dualpath/scenario/1\", \"model\": \"ds-27b\","
+             " \"timing\": {\"free_compute\": true},"
+             " \"workload\": {\"trace\": \"deepseek-coding\", \"max_len_tok\": \"32K\"}}",
+             cached, quota);
+    ck_assert_uint_eq(notes.n_warnings, 0);
 }
 END_TEST
 
