@@ -14,13 +14,15 @@ static json_t *gpu(const struct gpu_profile *g)
                      "mfu_sparse_decode", g->mfu_sparse_decode, "nvlink_gpus", (int)g->nvlink_gpus);
 }
 
+/* Measured is one queue that a single op may fill: of the scenario's storage no limit is left. */
 static json_t *storage(const struct probe_fit *f)
 {
-    return json_pack(
-        "{s:s, s:f, s:f, s:f, s:f, s:i, s:i, s:f}", "name", "measured", "latency_median_s",
-        f->storage_latency_median_s, "latency_sigma", f->storage_latency_sigma, "efficiency_max",
-        1.0, "half_size_bytes", f->half_size_bytes, "reads_in_service", (int)f->reads_in_service,
-        "writes_in_service", (int)f->writes_in_service, "cluster_Bps", f->storage_cluster_Bps);
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:i, s:i, s:f}", "name", "measured",
+                     "latency_median_s", f->storage_latency_median_s, "latency_sigma",
+                     f->storage_latency_sigma, "efficiency_max", 1.0, "half_size_bytes",
+                     f->half_size_bytes, "stream_Bps", 0.0, "stream_ios", 0, "read_queues", 1,
+                     "reads_in_service", (int)f->reads_in_service, "writes_in_service",
+                     (int)f->writes_in_service, "cluster_Bps", f->storage_cluster_Bps);
 }
 
 static json_t *timing(const struct timing_config *t)

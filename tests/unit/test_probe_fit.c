@@ -252,9 +252,16 @@ START_TEST(test_profile)
     ck_assert_str_eq(json_string_value(json_object_get(p, "schema")), "dualpath/profile/1");
     json_t *cluster = json_object_get(json_object_get(p, "scenario"), "cluster");
     close_to(json_number_value(json_object_get(cluster, "cnic_Bps")), 4e9);
-    close_to(
-        json_number_value(json_object_get(json_object_get(cluster, "storage"), "half_size_bytes")),
-        HALF_BYTES);
+    const json_t *storage = json_object_get(cluster, "storage");
+    close_to(json_number_value(json_object_get(storage, "half_size_bytes")), HALF_BYTES);
+    /* Over a scenario with another storage nothing of that one's limits is left. */
+    static const char *const limits[] = {"stream_Bps", "stream_ios", "read_queues"};
+    static const double none[] = {0, 0, 1};
+    for (int i = 0; i < 3; i++) {
+        const json_t *limit = json_object_get(storage, limits[i]);
+        ck_assert(json_is_number(limit));
+        ck_assert_double_eq(json_number_value(limit), none[i]);
+    }
     json_decref(p);
 }
 END_TEST
