@@ -482,9 +482,8 @@ const struct scenario_key scenario_keys[] = {
     {NUMBER("report.balance_window_s", report.balance_window_s, UNIT_S), .fallback = "3s",
      FROM(1e-3, 1e6), USUAL(0.1, 60),
      .source = "the paper's alpha: it calls a read queue short up to 3 s, so what evens out within "
-               "that is not imbalance to its scheduler; the window of its own figures is "
-               "unpublished",
-     .doc = "window in which the largest over the mean load of nodes and engines is taken"},
+               "that is not imbalance to its scheduler; the paper's own is a small one",
+     .doc = "window in which the largest over the mean load of nodes is taken"},
 
     {WORD("hw.transport", hw.transport, transport_words), MACHINE, .fallback = "tcp",
      .source = "works everywhere",

@@ -16,7 +16,11 @@
 #define MANY_ARRIVALS 4096
 #define MANY_SEEDS    3u
 
-#define APPEND_TOK     429.0
+/* Of table 1, and of figure 3: "each request has 30K context with 300 tokens appended". */
+#define APPEND_TOK        429.0
+#define BATCH_CONTEXT_TOK 30000.0
+#define BATCH_APPEND_TOK  300.0
+
 #define FAST_AGENTS    1024
 #define CAPACITY_STEP  0.025
 #define CAPACITY_FIRST 0.1
@@ -102,14 +106,13 @@ static int cache_compute(const struct target *t, double *ret, struct err *err)
     return rc;
 }
 
-/* Time of a forward of n requests on every GPU of an EP group, each an append on a mean context of
- * the set. */
+/* Time of a forward of n requests on every GPU of an EP group, as in the right half of figure 3. */
 static double forward_ns(const struct scenario *sc, double n)
 {
     const struct timing_model tm = {
         .card = sc->model, .gpu = sc->cluster.gpu, .config = sc->timing, .tp = sc->system.tp_gpus};
-    double cached = (double)sc->workload.max_len_tok / 2 - APPEND_TOK;
-    double busy_ns = timing_alike_ns(&tm, n, cached, APPEND_TOK, sc->system.prefill_ep_gpus);
+    double busy_ns =
+        timing_alike_ns(&tm, n, BATCH_CONTEXT_TOK, BATCH_APPEND_TOK, sc->system.prefill_ep_gpus);
     return timing_forward_fixed_ns(&tm) + timing_forward_ns(&tm, busy_ns);
 }
 

@@ -91,7 +91,6 @@ int recorder_start(struct recorder *r, struct loop *loop, const struct metrics_p
     const struct metrics_config config = {
         .n_prefill_nodes = c->prefill_nodes,
         .n_nodes = cluster_nodes(c),
-        .n_prefill_engines = c->prefill_nodes * c->gpus_per_node,
         .balance_window_ns = units_s_to_ns(r->scenario->report.balance_window_s),
     };
     r->turn_end_ns = calloc(r->workload->n_sessions + 1u, sizeof(*r->turn_end_ns));

@@ -84,7 +84,7 @@ size_t run_points(const struct metrics *m, struct run_point *ret_points)
             .prompt_tok_per_s = (double)(t->prompt_tok - s->prompt_tok) / span_s,
             .ttft_s = metrics_mean_ttft_s(m, a, b),
             .snic_max_avg = metrics_max_avg(m, a, b, BALANCE_SNIC),
-            .attention_max_avg = metrics_max_avg(m, a, b, BALANCE_ATTENTION),
+            .attention_max_avg = metrics_attention_max_avg(m, a, b),
         };
     }
     return n;

@@ -48,18 +48,18 @@ void simulation_probe(void *self, struct metrics_sample *m)
     for (uint32_t n = 0; n < cluster_nodes(c); n++) {
         read_node(s, n, m);
     }
+    m->forward_s = m->forward_max_avg_s = 0;
     for (uint32_t i = 0; i < s->compute.config.prefill_groups; i++) {
+        const struct sim_forward_group *g = &s->compute.forwards[i];
         m->used_s[RESULT_PE_GPU] +=
-            sim_forward_full_ns(&s->compute.forwards[i]) * 1e-9 / s->compute.config.prefill_groups;
+            sim_forward_full_ns(g) * 1e-9 / s->compute.config.prefill_groups;
+        m->forward_s += g->attending_ns * 1e-9;
+        m->forward_max_avg_s += g->attention_max_avg_ns * 1e-9;
     }
     for (uint32_t e = 0; e < c->decode_nodes * c->gpus_per_node; e++) {
         const struct decode_node *dn = &s->decode[e / c->gpus_per_node];
         m->used_s[RESULT_DE_GPU] +=
             space_full_s(&dn->hbm[e % c->gpus_per_node]) / (c->decode_nodes * c->gpus_per_node);
-    }
-    for (uint32_t e = 0; e < c->prefill_nodes * c->gpus_per_node; e++) {
-        const struct prefill_node *pn = &s->prefill[e / c->gpus_per_node];
-        m->attention_ns[e] = (double)pn->engines[e % c->gpus_per_node].attention_ns;
     }
 }
 

@@ -5,11 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-int balance_init(struct balance *b, uint32_t n_prefill_nodes, uint32_t n_nodes, uint32_t n_engines)
+int balance_init(struct balance *b, uint32_t n_prefill_nodes, uint32_t n_nodes)
 {
-    *b = (struct balance){
-        .n_prefill_nodes = n_prefill_nodes, .n_nodes = n_nodes, .n_engines = n_engines};
-    b->before = calloc((size_t)n_nodes + n_engines, sizeof(*b->before));
+    *b = (struct balance){.n_prefill_nodes = n_prefill_nodes, .n_nodes = n_nodes};
+    b->before = calloc(n_nodes, sizeof(*b->before));
     return b->before ? 0 : -ENOMEM;
 }
 
@@ -30,22 +29,20 @@ double balance_max_avg(const double *from, const double *to, uint32_t n)
     return sum > 0 ? max * n / sum : 0;
 }
 
-void balance_window(struct balance *b, const double *snic_bytes, const double *attention_ns)
+void balance_window(struct balance *b, const double *snic_bytes)
 {
-    double *snic = b->before, *attention = b->before + b->n_nodes;
+    double *snic = b->before;
     uint32_t p = b->n_prefill_nodes;
     const double ratios[BALANCE_N_SETS] = {
         [BALANCE_SNIC] = balance_max_avg(snic, snic_bytes, b->n_nodes),
         [BALANCE_PE_SNIC] = balance_max_avg(snic, snic_bytes, p),
         [BALANCE_DE_SNIC] = balance_max_avg(snic + p, snic_bytes + p, b->n_nodes - p),
-        [BALANCE_ATTENTION] = balance_max_avg(attention, attention_ns, b->n_engines),
     };
     for (unsigned s = 0; s < BALANCE_N_SETS; s++) {
         b->sums.ratio[s] += ratios[s];
         b->sums.windows[s] += ratios[s] > 0;
     }
     memcpy(snic, snic_bytes, b->n_nodes * sizeof(*snic));
-    memcpy(attention, attention_ns, b->n_engines * sizeof(*attention));
 }
 
 double balance_mean(const struct balance_sums *from, const struct balance_sums *to,

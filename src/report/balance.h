@@ -11,10 +11,9 @@
 #include <stdint.h>
 
 enum balance_set {
-    BALANCE_SNIC,      /* bytes of the storage NICs of all nodes... */
-    BALANCE_PE_SNIC,   /* ...of the prefill nodes... */
-    BALANCE_DE_SNIC,   /* ...and of the decode nodes */
-    BALANCE_ATTENTION, /* attention time of the prefill engines */
+    BALANCE_SNIC,    /* bytes of the storage NICs of all nodes... */
+    BALANCE_PE_SNIC, /* ...of the prefill nodes... */
+    BALANCE_DE_SNIC, /* ...and of the decode nodes */
     BALANCE_N_SETS,
 };
 
@@ -25,17 +24,17 @@ struct balance_sums {
 };
 
 struct balance {
-    uint32_t n_prefill_nodes, n_nodes, n_engines;
-    double *before; /* the counters when the last window ended: by node, then by engine */
+    uint32_t n_prefill_nodes, n_nodes;
+    double *before; /* the counters when the last window ended, by node */
     struct balance_sums sums;
 };
 
 /* All counters begin at 0. Returns 0 or -ENOMEM. */
-int balance_init(struct balance *b, uint32_t n_prefill_nodes, uint32_t n_nodes, uint32_t n_engines);
+int balance_init(struct balance *b, uint32_t n_prefill_nodes, uint32_t n_nodes);
 void balance_done(struct balance *b);
 
-/* A window ends: cumulative bytes by node (the prefill nodes first), attention time by engine. */
-void balance_window(struct balance *b, const double *snic_bytes, const double *attention_ns);
+/* A window ends: cumulative bytes by node (the prefill nodes first). */
+void balance_window(struct balance *b, const double *snic_bytes);
 
 /* n * largest / sum of to - from; 0 when all are 0. */
 double balance_max_avg(const double *from, const double *to, uint32_t n);

@@ -23,12 +23,10 @@ static void integrate_in_system(struct metrics *m)
 static void copy_sample(struct metrics *m, uint32_t to, uint32_t from)
 {
     struct metrics_sample *d = &m->samples[to];
-    double *snic = d->snic_bytes, *attention = d->attention_ns;
+    double *snic = d->snic_bytes;
     *d = m->samples[from];
     memcpy(snic, d->snic_bytes, m->config.n_nodes * sizeof(double));
-    memcpy(attention, d->attention_ns, m->config.n_prefill_engines * sizeof(double));
     d->snic_bytes = snic;
-    d->attention_ns = attention;
 }
 
 static void thin_out(struct metrics *m)
@@ -50,7 +48,7 @@ static void end_window(struct metrics *m)
 {
     if (loop_now_ns(m->loop) - m->origin_ns >= m->window_end_ns) {
         m->probe.read(m->probe.self, &m->window);
-        balance_window(&m->balance, m->window.snic_bytes, m->window.attention_ns);
+        balance_window(&m->balance, m->window.snic_bytes);
         m->window_end_ns += m->config.balance_window_ns;
     }
 }
@@ -99,18 +97,16 @@ static void sample(struct loop_timer *t)
 static int allocate(struct metrics *m)
 {
     const struct metrics_config *c = &m->config;
-    size_t per_sample = c->n_nodes + c->n_prefill_engines;
     m->samples = calloc(METRICS_MAX_SAMPLES, sizeof(*m->samples));
-    m->memory = calloc((METRICS_MAX_SAMPLES + 1) * per_sample, sizeof(*m->memory));
+    m->memory = calloc((METRICS_MAX_SAMPLES + 1) * (size_t)c->n_nodes, sizeof(*m->memory));
     if (!m->samples || !m->memory || hist_init(&m->ttft) || hist_init(&m->ttst) ||
         hist_init(&m->tpot) || hist_init(&m->agent_jct) ||
-        balance_init(&m->balance, c->n_prefill_nodes, c->n_nodes, c->n_prefill_engines)) {
+        balance_init(&m->balance, c->n_prefill_nodes, c->n_nodes)) {
         return -ENOMEM;
     }
     for (uint32_t i = 0; i <= METRICS_MAX_SAMPLES; i++) {
         struct metrics_sample *s = i < METRICS_MAX_SAMPLES ? &m->samples[i] : &m->window;
-        s->snic_bytes = m->memory + i * per_sample;
-        s->attention_ns = s->snic_bytes + c->n_nodes;
+        s->snic_bytes = m->memory + i * (size_t)c->n_nodes;
     }
     return 0;
 }
@@ -212,6 +208,11 @@ static uint32_t sample_at(const struct metrics *m, double frac)
     return i;
 }
 
+static double max_avg_or(double mean, double otherwise)
+{
+    return mean > 0 ? mean : otherwise;
+}
+
 /* A steady part without a window that ends in it is one window itself. */
 static void add_balance(const struct metrics *m, uint32_t a, uint32_t b, struct result *ret)
 {
@@ -227,14 +228,12 @@ static void add_balance(const struct metrics *m, uint32_t a, uint32_t b, struct 
                              balance_max_avg(s->snic_bytes, t->snic_bytes, p)},
         [BALANCE_DE_SNIC] = {&ret->de_snic_max_avg,
                              balance_max_avg(s->snic_bytes + p, t->snic_bytes + p, c->n_nodes - p)},
-        [BALANCE_ATTENTION] = {&ret->attention_max_avg,
-                               balance_max_avg(s->attention_ns, t->attention_ns,
-                                               c->n_prefill_engines)},
     };
     for (unsigned i = 0; i < BALANCE_N_SETS; i++) {
         double mean = metrics_max_avg(m, a, b, (enum balance_set)i);
         *sets[i].ret = mean > 0 ? mean : sets[i].whole > 0 ? sets[i].whole : 1;
     }
+    ret->attention_max_avg = max_avg_or(metrics_attention_max_avg(m, a, b), 1);
 }
 
 static void steady_part(const struct metrics *m, uint32_t a, uint32_t b, struct result *ret)
@@ -384,11 +383,11 @@ double metrics_max_avg(const struct metrics *m, uint32_t a, uint32_t b, enum bal
     return balance_mean(&m->samples[a].balance, &m->samples[b].balance, set);
 }
 
-/* An interval in which no window ended shows the one before. */
-static double max_avg_or(const struct metrics *m, uint32_t i, enum balance_set set, double before)
+double metrics_attention_max_avg(const struct metrics *m, uint32_t a, uint32_t b)
 {
-    double mean = metrics_max_avg(m, i - 1, i, set);
-    return mean > 0 ? mean : before;
+    const struct metrics_sample *s = &m->samples[a], *t = &m->samples[b];
+    double span_s = t->forward_s - s->forward_s;
+    return span_s > 0 ? (t->forward_max_avg_s - s->forward_max_avg_s) / span_s : 0;
 }
 
 int metrics_write_series(const struct metrics *m, FILE *out)
@@ -403,8 +402,9 @@ int metrics_write_series(const struct metrics *m, FILE *out)
     for (uint32_t i = 1; i < m->n_samples; i++) {
         const struct metrics_sample *s = &m->samples[i - 1], *t = &m->samples[i];
         double span_s = (double)(t->t_ns - s->t_ns) * 1e-9;
-        snic = max_avg_or(m, i, BALANCE_SNIC, snic);
-        attention = max_avg_or(m, i, BALANCE_ATTENTION, attention);
+        /* Where no window or forward ended, what was before. */
+        snic = max_avg_or(metrics_max_avg(m, i - 1, i, BALANCE_SNIC), snic);
+        attention = max_avg_or(metrics_attention_max_avg(m, i - 1, i), attention);
         if (span_s <= 0) {
             continue;
         }

@@ -3,7 +3,8 @@
  * Collects a run while it goes: distributions from finished turns, and samples of cumulative
  * counters at regular times, from which everything "over time" is computed at the end. The number
  * of samples is bounded: when they are full, every second one goes and the interval doubles.
- * Balance between nodes and engines is taken in windows of its own, whose length is fixed.
+ * Balance between nodes is taken in windows of its own, whose length is fixed; that of attention in
+ * each forward.
  */
 #ifndef DUALPATH_REPORT_METRICS_H
 #define DUALPATH_REPORT_METRICS_H
@@ -39,18 +40,20 @@ struct metrics_sample {
     uint64_t total_tok;                /* of those agents: context at their end */
     double used_s[RESULT_N_RESOURCES]; /* utilisation integrated over time */
     double *snic_bytes;                /* by node */
-    double *attention_ns;              /* by prefill engine */
+    /* Of finished forwards with attention in them: their time, and that times the largest over the
+     * mean attention time of a GPU of the EP group. */
+    double forward_s, forward_max_avg_s;
     struct balance_sums balance;
 };
 
-/* Fills used_s, snic_bytes and attention_ns of a sample: the backend's counters. */
+/* Fills used_s, snic_bytes, forward_s and forward_max_avg_s of a sample: the backend's counters. */
 struct metrics_probe {
     void *self;
     void (*read)(void *self, struct metrics_sample *s);
 };
 
 struct metrics_config {
-    uint32_t n_prefill_nodes, n_nodes, n_prefill_engines;
+    uint32_t n_prefill_nodes, n_nodes;
     uint64_t balance_window_ns; /* > 0 */
 };
 
@@ -109,6 +112,11 @@ double metrics_mean_ttft_s(const struct metrics *m, uint32_t a, uint32_t b);
 
 /* Mean over the windows that ended after sample a and not after b; 0 if there was none. */
 double metrics_max_avg(const struct metrics *m, uint32_t a, uint32_t b, enum balance_set set);
+
+/* Attention in the forwards that ended after sample a and not after b, as arXiv 2602.21548, section
+ * 7.5, takes it: max/avg among the GPUs of an EP group for each forward. The mean over their time;
+ * 0 if there was none. */
+double metrics_attention_max_avg(const struct metrics *m, uint32_t a, uint32_t b);
 
 /* CSV of the samples, one row per interval: rates and levels, units in the header. 0 or -EIO. */
 int metrics_write_series(const struct metrics *m, FILE *out);

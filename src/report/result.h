@@ -70,9 +70,10 @@ struct result {
     double prefill_queue_s; /* part of prefill_s: at the engine until it is packed into a forward */
     double prompt_tok_per_s, generated_tok_per_s, agents_per_s;
     double hit_ratio; /* hit_tok / prompt_tok: a ratio of sums */
-    /* Mean over the windows (report.balance_window_s) of the steady part of the largest over the
-     * mean: bytes of the storage NICs of all nodes and of those of a kind, attention time of the
-     * prefill GPUs; 1 where there was nothing. A real run is one window. */
+    /* The largest over the mean; 1 where there was nothing. Bytes of the storage NICs of all nodes
+     * and of those of a kind: mean over the windows (report.balance_window_s) of the steady part.
+     * Attention time of the prefill GPUs of an EP group: mean over the time of its forwards. A real
+     * run is one window, in which all prefill GPUs are compared. */
     double snic_max_avg, pe_snic_max_avg, de_snic_max_avg, attention_max_avg;
     double utilization[RESULT_N_RESOURCES];     /* over the steady part */
     double utilization_run[RESULT_N_RESOURCES]; /* over the whole run */

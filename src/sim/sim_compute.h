@@ -85,6 +85,9 @@ struct sim_forward_group {
     double fill;    /* of the forward: that of its fullest engine */
     double busy_ns; /* of finished forwards */
     double full_ns; /* the same, each weighted with its fill */
+    /* Of finished forwards with attention in them: their time, and that times the largest over the
+     * mean attention time of an engine. */
+    double attending_ns, attention_max_avg_ns;
 };
 
 struct sim_decode_engine {
@@ -120,6 +123,11 @@ struct sim_compute {
     uint64_t n_forwards, n_steps;
     struct sim_collectives prefill_collectives, decode_collectives;
 };
+
+static inline struct sim_compute *sim_compute_of(struct compute_port *port)
+{
+    return container_of(port, struct sim_compute, port);
+}
 
 /* timing must outlive it. Returns 0 or -ENOMEM. */
 int sim_compute_init(struct sim_compute *sc, struct loop *loop, const struct timing_model *timing,

@@ -229,7 +229,7 @@ static void forward_done(struct compute_forward *f)
 }
 
 /* Three GPUs with 100, 4000 and no tokens: all end together, after the slowest's own products and
- * the experts' work on the tokens of all. */
+ * the experts' work on the tokens of all. The balance of attention counts all three, too. */
 START_TEST(test_forward_lockstep)
 {
     struct fixture f;
@@ -257,6 +257,10 @@ START_TEST(test_forward_lockstep)
     }
     ck_assert_double_eq(w[1].f.attention_ns, timing_attention_ns(&f.tm, 1000, 4000));
     ck_assert_double_eq(w[2].f.attention_ns, 0);
+    double most = w[1].f.attention_ns, mean = (w[0].f.attention_ns + most) / 3;
+    const struct sim_forward_group *g = &f.compute.forwards[0];
+    ck_assert_double_eq(g->attending_ns, (double)w[0].end_ns);
+    ck_assert_double_eq_tol(g->attention_max_avg_ns / g->attending_ns, most / mean, 1e-12);
     fixture_done(&f);
 }
 END_TEST

@@ -12,7 +12,7 @@
 
 #define WINDOW_NS (3 * NS_PER_S)
 
-/* One prefill node of two engines, two decode nodes; loads that repeat every two windows. */
+/* One prefill node, two decode nodes; loads that repeat every two windows. */
 struct run {
     struct virtual_driver driver;
     struct loop loop;
@@ -24,7 +24,8 @@ struct run {
 
 /* Bytes per second in the first and in the second window of each pair. */
 static const double snic_Bps[3][2] = {{10e6, 10e6}, {20e6, 0}, {60e6, 50e6}};
-static const double attention_frac[2][2] = {{0.3, 0}, {0.1, 0}};
+/* Share of the time in forwards with attention, and their max/avg. */
+static const double forward_frac[2] = {0.6, 0.2}, forward_max_avg[2] = {1.5, 3.5};
 
 static double integral(const double rates[2], uint64_t t_ns)
 {
@@ -40,9 +41,10 @@ static void probe(void *self, struct metrics_sample *s)
     for (unsigned n = 0; n < 3; n++) {
         s->snic_bytes[n] = round(integral(snic_Bps[n], t_ns));
     }
-    for (unsigned e = 0; e < 2; e++) {
-        s->attention_ns[e] = round(1e9 * integral(attention_frac[e], t_ns));
-    }
+    const double weighted[2] = {forward_frac[0] * forward_max_avg[0],
+                                forward_frac[1] * forward_max_avg[1]};
+    s->forward_s = integral(forward_frac, t_ns);
+    s->forward_max_avg_s = integral(weighted, t_ns);
 }
 
 /* Turns come at arrival_ns and end one by one, evenly, until end_ns. */
@@ -83,7 +85,7 @@ static struct result run(double arrival_s, double end_s, uint32_t turns, uint32_
                     .gen_tok = gen_tok};
     const struct metrics_probe p = {.self = &r, .read = probe};
     const struct metrics_config config = {
-        .n_prefill_nodes = 1, .n_nodes = 3, .n_prefill_engines = 2, .balance_window_ns = WINDOW_NS};
+        .n_prefill_nodes = 1, .n_nodes = 3, .balance_window_ns = WINDOW_NS};
     struct result ret = {0};
     virtual_driver_init(&r.driver, NULL, NULL, NULL);
     ck_assert_int_eq(loop_init(&r.loop, &r.driver.driver, 0), 0);
@@ -104,9 +106,9 @@ static struct result run(double arrival_s, double end_s, uint32_t turns, uint32_
 
 /*
  * SNICs of all nodes: 60 over a mean of 30, then 50 over 20: 2 and 2.5. Those of the prefill node:
- * 1. Decode nodes: 60 over 40, 50 over 25: 1.5 and 2. Attention: 0.3 over 0.2 in one of two
- * windows, nothing in the other, which does not count: 1.5. Whatever the length of the run, and so
- * the interval of the samples: 40 ms at 60 s, 20.48 s at 30,000.
+ * 1. Decode nodes: 60 over 40, 50 over 25: 1.5 and 2. Attention: 1.5 three times as long as 3.5: 2.
+ * Whatever the length of the run, and so the interval of the samples: 40 ms at 60 s, 20.48 s at
+ * 30,000.
  */
 START_TEST(balance_by_hand)
 {
@@ -119,7 +121,7 @@ START_TEST(balance_by_hand)
         ck_assert_double_eq_tol(r.snic_max_avg, 2.25, odd + 1e-9);
         ck_assert_double_eq_tol(r.pe_snic_max_avg, 1, 1e-9);
         ck_assert_double_eq_tol(r.de_snic_max_avg, 1.75, odd + 1e-9);
-        ck_assert_double_eq_tol(r.attention_max_avg, 1.5, 1e-9);
+        ck_assert_double_eq_tol(r.attention_max_avg, 2, 2 * odd + 1e-9);
     }
 }
 END_TEST
