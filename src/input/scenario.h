@@ -127,7 +127,7 @@ struct scenario_cost {
 };
 
 struct scenario_report {
-    double balance_window_s; /* in which balance between nodes and engines is taken */
+    double balance_window_s; /* in which balance between nodes is taken */
 };
 
 /* A real run on this machine or cluster; the simulator ignores it. */

@@ -192,10 +192,10 @@ static int add_scale(struct paper_report *r, size_t n)
 static int add_balance(struct paper_report *r, size_t n)
 {
     static const struct {
-        const char *experiment, *agents, *what;
-    } sets[] = {{"snic-balance", "1024", "storage NICs"},
-                {"attention-balance", "512", "attention"},
-                {"attention-balance", "1024", "attention"}};
+        const char *experiment, *agents, *metric;
+    } sets[] = {{"snic-balance", "1024", "snic_max_avg_ratio"},
+                {"attention-balance", "512", "attention_max_avg_ratio"},
+                {"attention-balance", "1024", "attention_max_avg_ratio"}};
     for (size_t s = 0; s < sizeof(sets) / sizeof(sets[0]); s++) {
         double published[2] = {0, 0}, ours[2] = {0, 0};
         for (size_t i = 0; i < n; i++) {
@@ -214,13 +214,13 @@ static int add_balance(struct paper_report *r, size_t n)
         if (ours[1] <= 0) {
             continue;
         }
-        struct paper_row *row = derived(r, "balance", "ds660b", "max_avg_ratio",
+        struct paper_row *row = derived(r, "balance", "ds660b", sets[s].metric,
                                         published[0] / published[1], ours[0] / ours[1]);
         if (!row) {
             return -ENOMEM;
         }
-        snprintf(row->cell, sizeof(row->cell), "%s, scheduler / round robin, %s agents",
-                 sets[s].what, sets[s].agents);
+        snprintf(row->cell, sizeof(row->cell), "scheduler / round robin, %s agents",
+                 sets[s].agents);
     }
     return 0;
 }
@@ -283,9 +283,10 @@ static const struct bar_rule rules[] = {
      0},
     {"scale", NULL, NULL, ABSOLUTE, true, 0.03, "48P96D / 2P4D: JCT ratio off the published", NULL,
      0},
-    {"balance", NULL, NULL, ABOVE, true, 0,
-     "balance: scheduler / round robin, most above the published",
-     "attention with 512 agents, by less than the spread of seeds", 0},
+    {"balance", NULL, "snic_max_avg_ratio", ABOVE, true, 0,
+     "SNIC balance: scheduler / round robin, above the published", NULL, 0},
+    {"balance", NULL, "attention_max_avg_ratio", ABOVE, true, 0, "attention balance: the same",
+     "with 512 agents, by less than single seeds differ", 0},
     {"capacity", NULL, NULL, ABSOLUTE, true, 0.05, "capacity: largest error, APS",
      "27B: latencies of DualPath rise later here, those of Basic earlier", 0},
     {"online", NULL, "ttft_s", RELATIVE, false, 0.15, "online: mean error of the TTFT",
@@ -294,8 +295,10 @@ static const struct bar_rule rules[] = {
      "near saturation", 0},
     {"online", NULL, "tpot_s", RELATIVE, false, 0.15, "online: mean error of the TPOT", NULL, 0},
     {"table1", NULL, NULL, RELATIVE, false, 0.05, "table1: mean error", NULL, 0},
-    {"batch-efficiency", NULL, NULL, RELATIVE, true, 0.15, "batch efficiency: largest error",
-     "published without model", 0.58},
+    {"batch-efficiency", "ds27b", NULL, RELATIVE, true, 0.15,
+     "batch efficiency, 27B: largest error", "published without model", 0.58},
+    {"batch-efficiency", "ds660b", NULL, RELATIVE, true, 0.15,
+     "batch efficiency, 660B: largest error", "published without model", 0.40},
 };
 
 static bool applies(const struct bar_rule *rule, const struct paper_row *row)

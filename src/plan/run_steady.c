@@ -85,6 +85,7 @@ size_t run_points(const struct metrics *m, struct run_point *ret_points)
             .ttft_s = metrics_mean_ttft_s(m, a, b),
             .snic_max_avg = metrics_max_avg(m, a, b, BALANCE_SNIC),
             .attention_max_avg = metrics_attention_max_avg(m, a, b),
+            .forward_s = t->forward_s - s->forward_s,
         };
     }
     return n;

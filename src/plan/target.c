@@ -156,6 +156,20 @@ static double mean_between(const struct run_outcome *o, size_t member, double fr
     return n > 0 ? sum / n : 0;
 }
 
+/* Of the forwards in (from, to]. */
+static double attention_between(const struct run_outcome *o, double from_s, double to_s)
+{
+    double sum_s = 0, forward_s = 0;
+    for (size_t i = 0; i < o->n_points; i++) {
+        const struct run_point *p = &o->points[i];
+        if (p->t_s > from_s && p->t_s <= to_s) {
+            sum_s += p->attention_max_avg * p->forward_s;
+            forward_s += p->forward_s;
+        }
+    }
+    return forward_s > 0 ? sum_s / forward_s : 0;
+}
+
 static double agents_at(const struct run_outcome *o, double t_s)
 {
     size_t i = 0;
@@ -175,8 +189,7 @@ static int value_at(const char *metric, const struct run_outcome *o, double *ret
         return -EINVAL;
     }
     if (strncmp(metric, "attention_max_avg", n) == 0) {
-        *ret = mean_between(o, offsetof(struct run_point, attention_max_avg), last * (at - 5),
-                            last * at);
+        *ret = attention_between(o, last * (at - 5), last * at);
     } else if (strncmp(metric, "snic_max_avg", n) == 0) {
         *ret =
             mean_between(o, offsetof(struct run_point, snic_max_avg), last * (at - 5), last * at);

@@ -47,7 +47,7 @@ const char *target_setting(const struct target *t, const char *path);
  *   jct_s, ttft_s, ttst_s, tpot_s, agent_jct_s, agents (in the system): with open arrivals over
  *     the steady part
  *   sched_frac, alloc_frac, read_frac, prefill_frac: of the mean TTFT
- *   snic_max_avg, attention_max_avg: over the run
+ *   snic_max_avg, attention_max_avg: over the steady part
  *   attention_max_avg@P, snic_max_avg@P: over the 5 % of the run that end at P %
  *   agents@T, prompt_tok_per_s@T, ttft_s@T: at T s, the latter over the 100 s around it
  */

@@ -46,7 +46,8 @@ struct metrics_sample {
     struct balance_sums balance;
 };
 
-/* Fills used_s, snic_bytes, forward_s and forward_max_avg_s of a sample: the backend's counters. */
+/* Fills used_s, snic_bytes, forward_s and forward_max_avg_s of a sample: the backend's counters, as
+ * far as it has them while the run is on. */
 struct metrics_probe {
     void *self;
     void (*read)(void *self, struct metrics_sample *s);

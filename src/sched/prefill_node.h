@@ -84,7 +84,7 @@ struct prefill_engine {
     struct compute_item *items;
     struct prefill_request **batch;
     uint32_t n_batch, batch_capacity;
-    uint64_t attention_ns; /* total over all forwards, for the balance between engines */
+    uint64_t attention_ns; /* total over all forwards, for the balance of a real run */
     uint64_t full_ns;      /* total over all forwards, each counted as far as it is full */
 };
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "sim/sim_compute.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -271,6 +270,7 @@ static int init_forward_groups(struct sim_compute *sc)
     }
     return sc->forwards ? 0 : -ENOMEM;
 }
+
 int sim_compute_init(struct sim_compute *sc, struct loop *loop, const struct timing_model *timing,
                      const struct sim_compute_config *config)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Metrics of made-up runs whose figures are worked out by hand: balance in windows, JCT, SLO. */
+/* Metrics of made-up runs whose figures are worked out by hand: balance, JCT, SLO. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
