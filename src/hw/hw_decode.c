@@ -6,7 +6,6 @@
 
 /* The backend's view of a sequence, kept in its private words. */
 struct sequence_state {
-    struct list node;
     int status; /* of the step in progress; the worker's while working */
     bool active;
 };
@@ -20,11 +19,9 @@ static struct sequence_state *state_of(struct compute_sequence *s)
     return (struct sequence_state *)(void *)s->private_words;
 }
 
-static struct compute_sequence *sequence_of(struct list *node)
+static struct compute_sequence *sequence_of(struct list *link)
 {
-    char *words = (char *)container_of(node, struct sequence_state, node);
-    return (struct compute_sequence *)(void *)(words -
-                                               offsetof(struct compute_sequence, private_words));
+    return container_of(link, struct compute_sequence, link);
 }
 
 static void arrive(struct hw_engine *e)
@@ -154,7 +151,7 @@ void hw_decode_engine_init(struct hw_engine *e)
 int hw_decode_join(struct hw_engine *e, struct compute_sequence *s)
 {
     *state_of(s) = (struct sequence_state){0};
-    list_add_tail(&e->joining, &state_of(s)->node);
+    list_add_tail(&e->joining, &s->link);
     e->n_joining++;
     wake(e);
     return 0;
@@ -162,7 +159,7 @@ int hw_decode_join(struct hw_engine *e, struct compute_sequence *s)
 
 void hw_decode_leave(struct hw_engine *e, struct compute_sequence *s)
 {
-    list_remove(&state_of(s)->node);
+    list_remove(&s->link);
     if (state_of(s)->active) {
         e->n_active--;
     } else {

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "report/balance.h"
+
 /* Bytes by resource, of the nodes of one kind; GPUs: seconds. */
 struct moved {
     double snic, cnic_read, cnic_write, dram, gpu_s;
@@ -93,12 +95,8 @@ static void set_use(const struct cluster *c, const struct scenario_cluster *capa
 
 static double max_over_mean(const double *v, uint32_t n)
 {
-    double sum = 0, max = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        sum += v[i];
-        max = v[i] > max ? v[i] : max;
-    }
-    return sum > 0 ? max * n / sum : 1;
+    double ratio = balance_max_avg(NULL, v, n);
+    return ratio > 0 ? ratio : 1;
 }
 
 int real_figures(const struct cluster *c, const struct scenario_cluster *capacities,

@@ -84,8 +84,8 @@ size_t run_points(const struct metrics *m, struct run_point *ret_points)
             .prompt_tok_per_s = (double)(t->prompt_tok - s->prompt_tok) / span_s,
             .ttft_s = metrics_mean_ttft_s(m, a, b),
             .snic_max_avg = metrics_max_avg(m, a, b, BALANCE_SNIC),
-            .attention_max_avg = metrics_attention_max_avg(m, a, b),
             .forward_s = t->forward_s - s->forward_s,
+            .forward_max_avg_s = t->forward_max_avg_s - s->forward_max_avg_s,
         };
     }
     return n;

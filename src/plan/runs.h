@@ -17,14 +17,13 @@
 /* A run over time, at most this many points, evenly spread. */
 #define RUNS_MAX_POINTS 400u
 
-/* Between this point and the one before; max_avg: of the windows or the forwards that ended there,
- * 0 if none. */
+/* Between this point and the one before; max_avg: over the windows that ended there, 0 if none. */
 struct run_point {
     double t_s;
     double agents; /* not over yet, at t_s */
     double prompt_tok_per_s, ttft_s;
-    double snic_max_avg, attention_max_avg;
-    double forward_s; /* time of those forwards */
+    double snic_max_avg;
+    double forward_s, forward_max_avg_s; /* see struct metrics_sample */
 };
 
 /*

@@ -159,15 +159,15 @@ static double mean_between(const struct run_outcome *o, size_t member, double fr
 /* Of the forwards in (from, to]. */
 static double attention_between(const struct run_outcome *o, double from_s, double to_s)
 {
-    double sum_s = 0, forward_s = 0;
+    double max_avg_s = 0, forward_s = 0;
     for (size_t i = 0; i < o->n_points; i++) {
         const struct run_point *p = &o->points[i];
         if (p->t_s > from_s && p->t_s <= to_s) {
-            sum_s += p->attention_max_avg * p->forward_s;
+            max_avg_s += p->forward_max_avg_s;
             forward_s += p->forward_s;
         }
     }
-    return forward_s > 0 ? sum_s / forward_s : 0;
+    return forward_s > 0 ? max_avg_s / forward_s : 0;
 }
 
 static double agents_at(const struct run_outcome *o, double t_s)

@@ -22,7 +22,7 @@ double balance_max_avg(const double *from, const double *to, uint32_t n)
 {
     double sum = 0, max = 0;
     for (uint32_t i = 0; i < n; i++) {
-        double d = to[i] - from[i];
+        double d = from ? to[i] - from[i] : to[i];
         sum += d;
         max = d > max ? d : max;
     }

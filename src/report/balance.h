@@ -36,7 +36,7 @@ void balance_done(struct balance *b);
 /* A window ends: cumulative bytes by node (the prefill nodes first). */
 void balance_window(struct balance *b, const double *snic_bytes);
 
-/* n * largest / sum of to - from; 0 when all are 0. */
+/* n * largest / sum of to - from; 0 when all are 0. from NULL: zeros. */
 double balance_max_avg(const double *from, const double *to, uint32_t n);
 
 /* Mean over the windows between two sums; 0 if there was none. */

@@ -230,8 +230,8 @@ static void add_balance(const struct metrics *m, uint32_t a, uint32_t b, struct 
                              balance_max_avg(s->snic_bytes + p, t->snic_bytes + p, c->n_nodes - p)},
     };
     for (unsigned i = 0; i < BALANCE_N_SETS; i++) {
-        double mean = metrics_max_avg(m, a, b, (enum balance_set)i);
-        *sets[i].ret = mean > 0 ? mean : sets[i].whole > 0 ? sets[i].whole : 1;
+        *sets[i].ret =
+            max_avg_or(metrics_max_avg(m, a, b, (enum balance_set)i), max_avg_or(sets[i].whole, 1));
     }
     ret->attention_max_avg = max_avg_or(metrics_attention_max_avg(m, a, b), 1);
 }

@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
+
 /* Where the KV of a request lies, for backends that have bytes: its tokens from 0 on, laid out as
  * datapath/kv_layout.h says, from this offset of the engine's HBM. The chain is that of its storage
  * ops. */
@@ -77,7 +79,8 @@ struct compute_sequence {
     uint32_t steps_done; /* tokens generated since it joined */
     int status; /* negative errno: its steps failed; notify() comes at once, and it must leave */
     bool joined;
-    uint64_t private_words[6];
+    struct list link; /* for the backend's lists, as the words are for what else it keeps */
+    uint64_t private_words[4];
 };
 
 struct compute_port;

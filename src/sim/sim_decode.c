@@ -16,7 +16,6 @@ static struct list *due_list(struct sim_decode_group *g, uint64_t step)
 
 /* The backend's view of a sequence, kept in its private words. */
 struct sequence_state {
-    struct list node;
     uint64_t joined_step; /* before it has joined: the first step it may join at */
     uint64_t due_step;
 };
@@ -30,11 +29,9 @@ static struct sequence_state *state_of(struct compute_sequence *s)
     return (struct sequence_state *)(void *)s->private_words;
 }
 
-static struct compute_sequence *sequence_of(struct list *node)
+static struct compute_sequence *sequence_of(struct list *link)
 {
-    char *words = (char *)container_of(node, struct sequence_state, node);
-    return (struct compute_sequence *)(void *)(words -
-                                               offsetof(struct compute_sequence, private_words));
+    return container_of(link, struct compute_sequence, link);
 }
 
 static struct sim_decode_group *group_of(struct sim_compute *sc, const struct compute_sequence *s)
@@ -56,7 +53,7 @@ static void schedule(struct sim_decode_group *g, struct compute_sequence *s)
     uint64_t last = g->step + 2 * EPOCH_STEPS - 1;
     uint64_t due = st->joined_step + s->notify_at;
     st->due_step = due > g->step ? due : g->step + 1; /* past: notify_at was lowered */
-    list_add_tail(due_list(g, st->due_step < last ? st->due_step : last), &st->node);
+    list_add_tail(due_list(g, st->due_step < last ? st->due_step : last), &s->link);
 }
 
 static void admit_joining(struct sim_decode_group *g)
@@ -276,7 +273,7 @@ int sim_decode_join(struct compute_port *port, struct compute_sequence *s)
         return -EINVAL;
     }
     struct sim_decode_group *g = group_of(sc, s);
-    list_add_tail(&g->joining, &state_of(s)->node);
+    list_add_tail(&g->joining, &s->link);
     state_of(s)->joined_step = g->step;
     if (g->epoch_steps > 0) {
         uint32_t steps = steps_begun(g) + sc->config.decode_lag_steps;
@@ -294,7 +291,7 @@ void sim_decode_leave(struct compute_port *port, struct compute_sequence *s)
 {
     struct sim_decode_group *g = group_of(sim_compute_of(port), s);
     struct sim_decode_engine *e = engine_of(g, s);
-    list_remove(&state_of(s)->node);
+    list_remove(&s->link);
     e->batch -= 1;
     e->context_tok -= (double)s->context_tok + s->steps_done;
     if (e->batch == 0) {

@@ -141,8 +141,8 @@ START_TEST(metrics_over_time_are_means_of_their_window)
         double t = 10.0 * (double)(o->n_points + 1);
         o->points[o->n_points] = (struct run_point){.t_s = t,
                                                     .agents = 1000 - t,
-                                                    .attention_max_avg = t / 100,
                                                     .forward_s = t,
+                                                    .forward_max_avg_s = t * t / 100,
                                                     .ttft_s = 1};
     }
     ck_assert_int_eq(target_value("attention_max_avg@10", o, &v), 0);
