@@ -41,6 +41,7 @@ void dp_init(struct dp *dp, const struct dp_ops *ops)
 static int start(struct dp *dp, struct dp_op *op)
 {
     op->parts_done = 0;
+    op->answer_ns = 0;
     op->status = 0;
     op->in_flight = true;
     int rc = dp->ops->submit(dp, op);

@@ -73,6 +73,7 @@ struct dp_op {
     enum dp_class traffic_class;
     struct dp_place src, dst; /* the side that is storage is ignored */
     struct dp_chain chain;    /* storage ops */
+    uint32_t decode_engine;   /* reads: the one that the KV is for, counted over all decode nodes */
     uint64_t part_bytes;      /* > 0 */
     uint32_t parts_total;     /* > 0 */
     /* A part is `segments` pieces (one work request each) of segment_bytes, the last one being what
@@ -90,9 +91,11 @@ struct dp_op {
     uint32_t parts_done;
     int status; /* 0, or negative errno: -ECANCELED, -EIO, ... ; valid in done() */
     bool in_flight;
-    uint64_t submit_ns;      /* accepted */
-    uint64_t start_ns;       /* first byte: out of the queue */
-    uint64_t done_ns;        /* last byte */
+    uint64_t submit_ns; /* accepted */
+    uint64_t start_ns;  /* first byte: out of the queue */
+    uint64_t done_ns;   /* last byte */
+    uint64_t answer_ns; /* reads: how long, before the first byte, the reader waited for the decode
+                                engine to say where the KV goes (the simulator's) */
     bool waiting, cancelled; /* of dp_submit_or_wait(): in line; to end when its turn comes */
     struct list blocked;     /* in dp->blocked, or in the line behind the op that is there */
     struct list line;        /* of the first in line: those behind it, in order */

@@ -20,6 +20,7 @@ enum packing_kind { PACKING_QUOTA, PACKING_TOKENS };
 enum path_policy { PATH_SHORTER_QUEUE, PATH_PREFILL, PATH_DECODE, PATH_ROUND_ROBIN, PATH_SPLIT };
 enum decode_buffer { DECODE_BUFFER_DRAM, DECODE_BUFFER_HBM };
 enum hbm_promise { HBM_PROMISE_ASSIGNMENT, HBM_PROMISE_PREFILL, HBM_PROMISE_ADMISSION };
+enum buffer_answer { BUFFER_ANSWER_AT_ONCE, BUFFER_ANSWER_WITH_STEP };
 enum decode_reuse { DECODE_REUSE_NONE, DECODE_REUSE_HBM, DECODE_REUSE_DRAM };
 enum restore_kind {
     RESTORE_BY_KV,
@@ -71,6 +72,7 @@ struct scenario_system {
     enum path_policy path_policy;
     enum decode_buffer decode_buffer; /* where a decode node gathers a prompt's KV */
     enum hbm_promise hbm_promise;     /* when HBM counts as taken for the scheduler */
+    enum buffer_answer buffer_answer; /* when decode engines answer who is about to read */
     enum decode_reuse decode_reuse;   /* where it keeps a context for the agent's next turn */
     enum fidelity fidelity;
     enum packing_kind packing; /* what ends a prefill forward's batch */

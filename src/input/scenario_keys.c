@@ -33,6 +33,7 @@ static const char *const path_words[] = {"shorter_queue", "prefill", "decode",
                                          "round_robin",   "split",   NULL};
 static const char *const decode_buffer_words[] = {"dram", "hbm", NULL};
 static const char *const hbm_promise_words[] = {"assignment", "prefill", "admission", NULL};
+static const char *const buffer_answer_words[] = {"at_once", "with_step", NULL};
 static const char *const decode_reuse_words[] = {"none", "hbm", "dram", NULL};
 static const char *const restore_words[] = {"kv", "hidden_states", "compressed", "gpu_direct",
                                             NULL};
@@ -324,6 +325,11 @@ const struct scenario_key scenario_keys[] = {
      .doc = "when the scheduler counts HBM as taken (prefill HBM: without layer streaming). "
             "assignment: with it; admission: when a request gets it; prefill: prefill HBM with "
             "the assignment, decode HBM when a request gets it"},
+    {ENUM("system.buffer_answer", system.buffer_answer, buffer_answer_words), .fallback = "at_once",
+     .source = "unpublished; with_step: as a serving loop does",
+     .doc = "when a decode engine answers the reader that is about to read a request's KV and asks "
+            "for the place in its buffer. with_step: between two steps, as late as a sequence "
+            "joins; meanwhile it keeps its place among the reads in service (simulated runs)"},
     {ENUM("system.decode_reuse", system.decode_reuse, decode_reuse_words), .fallback = "none",
      .source = "the paper",
      .doc =

@@ -141,7 +141,8 @@ static bool is_run(const struct beyond_row *r)
 
 static struct run_job job_of(const struct beyond_row *r)
 {
-    return (struct run_job){r->scenario, (const char *const *)r->sets, r->n_sets};
+    return (struct run_job){
+        .scenario = r->scenario, .sets = (const char *const *)r->sets, .n_sets = r->n_sets};
 }
 
 static int run_rows(struct beyond_rows *b, const struct runs_options *options, struct err *err)

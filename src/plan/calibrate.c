@@ -17,13 +17,14 @@
 /* A row to fit to. */
 struct fit_row {
     const struct target *target;
+    unsigned seeds;
 };
 
 struct fitting {
     const struct calibrate_options *options;
     struct calibrate_fit *fit;
     struct fit_row *rows;
-    size_t n_rows;
+    size_t n_rows, n_runs; /* runs: of all rows, one with each seed */
     char profile_set[512];
     double *x_cached, *r_cached; /* the last point evaluated: the Jacobian starts from it */
     struct err *err;
@@ -31,7 +32,8 @@ struct fitting {
 
 /* Evaluation */
 
-/* The settings of one run; texts holds one SETTING_SIZE piece per key of the constants. */
+/* The settings of one run; texts holds one SETTING_SIZE piece per key of the constants and one for
+ * the seed. */
 struct settings {
     const char **sets;
     char *texts;
@@ -48,12 +50,12 @@ static size_t count_keys(const struct calibrate_fit *fit)
 }
 
 static int settings_init(struct settings *s, const struct fitting *f, const struct target *t,
-                         const double *x)
+                         const double *x, unsigned seed)
 {
     size_t n_keys = count_keys(f->fit), at = 0;
     *s = (struct settings){0};
-    s->sets = calloc(t->n_sets + n_keys + 1, sizeof(*s->sets));
-    s->texts = calloc(n_keys, SETTING_SIZE);
+    s->sets = calloc(t->n_sets + n_keys + 2, sizeof(*s->sets));
+    s->texts = calloc(n_keys + 1, SETTING_SIZE);
     if (!s->sets || !s->texts) {
         return -ENOMEM;
     }
@@ -69,6 +71,9 @@ static int settings_init(struct settings *s, const struct fitting *f, const stru
     for (size_t i = 0; i < t->n_sets; i++) {
         s->sets[s->n++] = t->sets[i];
     }
+    char *text = s->texts + at * SETTING_SIZE;
+    snprintf(text, SETTING_SIZE, "seed=%u", seed);
+    s->sets[s->n++] = text;
     return 0;
 }
 
@@ -78,41 +83,76 @@ static void settings_done(struct settings *s)
     free(s->texts);
 }
 
-static int residual(const struct fitting *f, const struct fit_row *row, const struct run_outcome *o,
+static int value_of(const struct fitting *f, const struct target *t, const struct run_outcome *o,
                     double *ret)
 {
-    const struct target *t = row->target;
-    double ours;
     if (o->err.code) {
         *f->err = o->err;
         return o->err.code;
     }
-    if (target_value(t->metric, o, &ours)) {
-        return err_set(f->err, -EINVAL, "unknown metric \"%s\"", t->metric);
+    return target_value(t->metric, o, ret)
+               ? err_set(f->err, -EINVAL, "unknown metric \"%s\"", t->metric)
+               : 0;
+}
+
+/* Of the mean over the seeds, whose runs' outcomes follow one another. */
+static int residual(const struct fitting *f, const struct fit_row *row, const struct run_outcome *o,
+                    double *ret)
+{
+    const struct target *t = row->target;
+    double mean = 0, n = 0;
+    for (unsigned k = 0; k < row->seeds; k++) {
+        double value = 0;
+        int rc = value_of(f, t, &o[k], &value);
+        if (rc) {
+            return rc;
+        }
+        if (target_counts(t, o, row->seeds, k)) {
+            mean += (value - mean) / ++n;
+        }
     }
-    if (!(ours > 0)) {
-        return err_set(f->err, -ERANGE, "%s is %g, cannot be fitted", t->metric, ours);
+    if (!(mean > 0)) {
+        return err_set(f->err, -ERANGE, "%s is %g, cannot be fitted", t->metric, mean);
     }
-    *ret = log(ours / t->published);
+    *ret = log(mean / t->published);
+    return 0;
+}
+
+/* The runs of one point of the logarithms: those of all rows with all their seeds. */
+static int plan_point(const struct fitting *f, const double *x, struct settings *settings,
+                      struct run_job *jobs)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < f->n_rows; i++) {
+        const struct target *t = f->rows[i].target;
+        for (unsigned seed = 1; seed <= f->rows[i].seeds; seed++, n++) {
+            if (settings_init(&settings[n], f, t, x, seed)) {
+                return err_nomem(f->err);
+            }
+            jobs[n] =
+                (struct run_job){t->scenario, settings[n].sets, settings[n].n, target_is_open(t)};
+        }
+    }
     return 0;
 }
 
 /* Residuals of all rows at n_points points of the logarithms, one after the other. */
 static int evaluate(struct fitting *f, const double *xs, size_t n_points, double *ret_residuals)
 {
-    size_t n = n_points * f->n_rows, p = f->fit->n_constants;
+    size_t n = n_points * f->n_runs, p = f->fit->n_constants;
     struct settings *settings = calloc(n, sizeof(*settings));
     struct run_job *jobs = calloc(n, sizeof(*jobs));
     struct run_outcome *outcomes = calloc(n, sizeof(*outcomes));
     int rc = settings && jobs && outcomes ? 0 : err_nomem(f->err);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        const struct target *t = f->rows[i % f->n_rows].target;
-        rc = settings_init(&settings[i], f, t, xs + i / f->n_rows * p) ? err_nomem(f->err) : 0;
-        jobs[i] = (struct run_job){t->scenario, settings[i].sets, settings[i].n};
+    for (size_t k = 0; rc == 0 && k < n_points; k++) {
+        rc = plan_point(f, xs + k * p, settings + k * f->n_runs, jobs + k * f->n_runs);
     }
     rc = rc ? rc : runs_execute(jobs, n, &f->options->runs, outcomes, f->err);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        rc = residual(f, &f->rows[i % f->n_rows], &outcomes[i], &ret_residuals[i]);
+    const struct run_outcome *o = outcomes;
+    for (size_t i = 0; rc == 0 && i < n_points * f->n_rows; i++) {
+        const struct fit_row *row = &f->rows[i % f->n_rows];
+        rc = residual(f, row, o, &ret_residuals[i]);
+        o += row->seeds;
     }
     for (size_t i = 0; settings && i < n; i++) {
         settings_done(&settings[i]);
@@ -279,7 +319,9 @@ static int take_rows(struct fitting *f, const struct targets *targets, const cha
     }
     for (size_t i = 0; i < targets->n; i++) {
         if (targets->rows[i].fitted && strcmp(targets->rows[i].model, model) == 0) {
-            f->rows[f->n_rows++].target = &targets->rows[i];
+            struct fit_row *row = &f->rows[f->n_rows++];
+            *row = (struct fit_row){&targets->rows[i], target_seeds(&targets->rows[i])};
+            f->n_runs += row->seeds;
         }
     }
     f->fit->n_targets = f->n_rows;

@@ -3,8 +3,9 @@
  * Fits a few constants of the time model to published figures: nonlinear least squares
  * (Levenberg-Marquardt) on r_i = ln(ours / published), in the logarithms of the constants, with a
  * Jacobian from simulations at a 20 % step of each constant (a step that the simulated scheduling
- * decisions do not drown in). All runs of a step are independent and run in parallel; with fixed
- * seeds a calibration is repeatable to the bit.
+ * decisions do not drown in). A row with several seeds (target_seeds()) counts with their mean;
+ * runs with open arrivals stop as the paper's do. All runs of a step are independent and run in
+ * parallel; with fixed seeds a calibration is repeatable to the bit.
  *
  * The confidence of a constant is the standard deviation of its logarithm, sqrt(s^2 (J^T J)^-1)
  * with s^2 the sum of squares per degree of freedom: it says how well these figures determine it,

@@ -51,8 +51,9 @@ static int attempt_init(const struct search *s, struct attempt *a, unsigned step
 static bool meets(const struct search *s, const struct attempt *a)
 {
     const struct run_steady *steady = &a->outcome.steady;
-    return a->outcome.err.code == 0 && !a->outcome.result.unstable &&
-           steady->ttft_s <= s->scenario.slo.ttft_s && steady->tpot_s <= s->scenario.slo.tpot_s;
+    bool settled = s->base->until_steady ? steady->reached : !a->outcome.result.unstable;
+    return a->outcome.err.code == 0 && settled && steady->ttft_s <= s->scenario.slo.ttft_s &&
+           steady->tpot_s <= s->scenario.slo.tpot_s;
 }
 
 /* Results of a round, from the lowest load up. */
@@ -82,8 +83,8 @@ static int run_round(struct search *s, const unsigned *steps, unsigned n)
     int rc = outcomes ? 0 : err_nomem(s->err);
     for (unsigned i = 0; rc == 0 && i < n; i++) {
         rc = attempt_init(s, &s->attempts[i], steps[i]);
-        jobs[i] =
-            (struct run_job){s->base->scenario, s->attempts[i].sets, s->base->n_sets + OWN_SETS};
+        jobs[i] = (struct run_job){s->base->scenario, s->attempts[i].sets,
+                                   s->base->n_sets + OWN_SETS, s->base->until_steady};
     }
     rc = rc ? rc : runs_execute(jobs, n, &s->options->runs, outcomes, s->err);
     for (unsigned i = 0; rc == 0 && i < n; i++) {

@@ -24,7 +24,8 @@ struct capacity {
 
 /*
  * Assumes that a load above one that fails fails as well. Every round tries as many loads at once
- * as there are workers. Returns 0, or a negative errno with err.
+ * as there are workers. With base->until_steady runs stop as the paper's do, and a load meets the
+ * SLO if its run has become steady. Returns 0, or a negative errno with err.
  */
 int capacity_search(const struct run_job *base, const struct capacity_options *options,
                     struct capacity *ret, struct err *err);

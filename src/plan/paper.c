@@ -10,12 +10,6 @@
 #include "model/card.h"
 #include "plan/capacity.h"
 
-/* Runs with few agents end with the longest of the trajectories drawn, and waits near saturation
- * hang on when agents happen to arrive: both are repeated. */
-#define FEW_AGENTS    512
-#define MANY_ARRIVALS 4096
-#define MANY_SEEDS    3u
-
 /* Of table 1, and of figure 3: "each request has 30K context with 300 tokens appended". */
 #define APPEND_TOK        429.0
 #define BATCH_CONTEXT_TOK 30000.0
@@ -25,7 +19,8 @@
 #define CAPACITY_STEP  0.025
 #define CAPACITY_FIRST 0.1
 #define CAPACITY_MOST  2.0
-#define ARRIVALS_S     3600
+#define ARRIVALS_S     7200
+#define SEARCH_SEEDS   3u
 
 double paper_error(const struct paper_row *row)
 {
@@ -70,16 +65,11 @@ static double agents_of(const struct target *t)
     return agents ? strtod(agents, NULL) : 0;
 }
 
-static bool is_open(const struct target *t)
-{
-    return target_setting(t, "workload.arrival.kind") != NULL;
-}
-
 /* Balance with so many agents: with fewer it takes several seeds. */
 static bool is_fast(const struct target *t)
 {
     const char *len = target_setting(t, "workload.max_len_tok");
-    bool small = !is_open(t) && !is_search(t) && agents_of(t) <= FAST_AGENTS && len &&
+    bool small = !target_is_open(t) && !is_search(t) && agents_of(t) <= FAST_AGENTS && len &&
                  strcmp(len, "64K") != 0;
     bool balance = strcmp(t->experiment, "attention-balance") == 0 ||
                    strcmp(t->experiment, "snic-balance") == 0;
@@ -150,9 +140,7 @@ static void compute(struct paper_row *row)
 
 static unsigned seeds_of(const struct target *t, const struct paper_options *o)
 {
-    double most = is_open(t) ? MANY_ARRIVALS : FEW_AGENTS;
-    bool chance = is_search(t) || (agents_of(t) > 0 && agents_of(t) <= most);
-    return chance && !o->fast ? MANY_SEEDS : 1;
+    return o->fast ? 1 : is_search(t) ? SEARCH_SEEDS : target_seeds(t);
 }
 
 /* The target's settings and one more, the seed, whose text goes to text[SEED_SIZE]. NULL without
@@ -173,10 +161,10 @@ static const char **with_seed(const struct target *t, unsigned seed, char *text)
 
 static void add_value(struct paper_row *row, double value)
 {
-    bool first = row->ours == 0 && row->high == 0;
+    bool first = row->n_values == 0;
     row->low = first || value < row->low ? value : row->low;
     row->high = first || value > row->high ? value : row->high;
-    row->ours += value / row->seeds;
+    row->ours += (value - row->ours) / ++row->n_values;
 }
 
 /* Searches */
@@ -196,7 +184,7 @@ static void search(struct paper_row *row, const struct paper_options *options)
     for (unsigned seed = 1; seed <= row->seeds && !row->err.code; seed++) {
         char text[SEED_SIZE];
         const char **sets = with_seed(t, seed, text);
-        const struct run_job base = {t->scenario, sets, t->n_sets + 1};
+        const struct run_job base = {t->scenario, sets, t->n_sets + 1, true};
         struct capacity found = {0};
         if (!sets) {
             err_nomem(&row->err);
@@ -231,7 +219,7 @@ static int plan_runs(const struct paper_report *report, struct paper_run *runs,
             if (!r->sets) {
                 return -ENOMEM;
             }
-            jobs[n] = (struct run_job){t->scenario, r->sets, t->n_sets + 1};
+            jobs[n] = (struct run_job){t->scenario, r->sets, t->n_sets + 1, target_is_open(t)};
         }
     }
     *ret_n = n;
@@ -269,18 +257,29 @@ static void add_outcome(struct paper_row *row, const struct run_outcome *o)
     add_value(row, value);
 }
 
+/* The outcomes of a row's runs follow one another. */
+static void add_outcomes(struct paper_row *row, const struct run_outcome *o)
+{
+    for (unsigned i = 0; i < row->seeds; i++) {
+        row->n_unsteady += target_is_open(row->target) && !o[i].err.code && !o[i].steady.reached;
+        if (target_counts(row->target, o, row->seeds, i)) {
+            add_outcome(row, &o[i]);
+        }
+    }
+}
+
 static int run_rows(struct paper_report *report, const struct paper_options *options,
                     struct err *err)
 {
-    size_t n = 0, most = report->n_rows * MANY_SEEDS;
+    size_t n = 0, most = report->n_rows * TARGET_MANY_SEEDS;
     struct paper_run *runs = calloc(most + 1, sizeof(*runs));
     struct run_job *jobs = calloc(most + 1, sizeof(*jobs));
     struct run_outcome *outcomes = calloc(most + 1, sizeof(*outcomes));
     int rc =
         runs && jobs && outcomes && plan_runs(report, runs, jobs, &n) == 0 ? 0 : err_nomem(err);
     rc = rc ? rc : runs_execute(jobs, n, &options->runs, outcomes, err);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        add_outcome(&report->rows[runs[i].row], &outcomes[i]);
+    for (size_t i = 0; rc == 0 && i < n; i += report->rows[runs[i].row].seeds) {
+        add_outcomes(&report->rows[runs[i].row], &outcomes[i]);
     }
     for (size_t i = 0; runs && i < most; i++) {
         free(runs[i].sets);

@@ -17,8 +17,9 @@ struct paper_row {
     const struct target *target; /* NULL for a figure that follows from others */
     char cell[192];              /* of such a figure: which */
     double published, ours;
-    double low, high; /* over the seeds */
-    unsigned seeds;
+    double low, high;              /* over the runs that count */
+    unsigned seeds;                /* runs, one with each */
+    unsigned n_values, n_unsteady; /* runs that count; that ended above the SLO or nowhere */
     bool fitted;
     struct err err; /* err.code != 0: it could not be computed */
 };

@@ -63,7 +63,11 @@ static void write_row(const struct paper_row *row, FILE *out)
     if (row->seeds > 1) {
         figure(row->low, low, sizeof(low));
         figure(row->high, high, sizeof(high));
-        fprintf(out, ", %u seeds: %s to %s", row->seeds, low, high);
+        fprintf(out, ", %u seeds: %s to %s", row->n_values, low, high);
+    }
+    if (row->n_unsteady > 0) {
+        fprintf(out, " (%u%s not steady within the SLO)", row->n_unsteady,
+                row->n_values < row->seeds ? " more" : "");
     }
     fprintf(out, "\n");
 }
@@ -159,6 +163,7 @@ static json_t *row_json(const struct paper_row *row)
     json_object_set_new(o, "ours", json_real(row->ours));
     json_object_set_new(o, "low", json_real(row->low));
     json_object_set_new(o, "high", json_real(row->high));
+    json_object_set_new(o, "seeds_not_steady", json_integer(row->n_unsteady));
     json_object_set_new(o, "error_frac", json_real(paper_error(row)));
     return o;
 }
@@ -185,7 +190,8 @@ int paper_write_json(const struct paper_report *report, FILE *out)
 
 int paper_write_csv(const struct paper_report *report, FILE *out)
 {
-    fprintf(out, "experiment,model,cell,metric,published,ours,error_frac,fitted,seeds,low,high\n");
+    fprintf(out, "experiment,model,cell,metric,published,ours,error_frac,fitted,seeds,low,high,"
+                 "seeds_not_steady\n");
     for (size_t i = 0; i < report->n_rows; i++) {
         const struct paper_row *row = &report->rows[i];
         char cell[256];
@@ -193,10 +199,10 @@ int paper_write_csv(const struct paper_report *report, FILE *out)
         fprintf(out, "%s,%s,\"%s\",%s,%.9g,", row->experiment, row->model, cell, row->metric,
                 row->published);
         if (row->err.code) {
-            fprintf(out, ",,%d,%u,,\n", row->fitted, row->seeds);
+            fprintf(out, ",,%d,%u,,,\n", row->fitted, row->seeds);
         } else {
-            fprintf(out, "%.9g,%.6g,%d,%u,%.9g,%.9g\n", row->ours, paper_error(row), row->fitted,
-                    row->seeds, row->low, row->high);
+            fprintf(out, "%.9g,%.6g,%d,%u,%.9g,%.9g,%u\n", row->ours, paper_error(row), row->fitted,
+                    row->seeds, row->low, row->high, row->n_unsteady);
         }
     }
     return ferror(out) ? -EIO : 0;

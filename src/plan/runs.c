@@ -15,6 +15,7 @@
 /* A job as it will run. */
 struct task {
     struct scenario scenario;
+    bool until_steady;
     size_t job;  /* whose outcome it fills */
     size_t same; /* the task that runs in its place; itself if it runs */
 };
@@ -38,20 +39,40 @@ struct runner {
 
 /* In the worker's process */
 
-static void simulate(const struct scenario *sc, struct run_outcome *o)
+struct ending {
+    uint64_t last_arrival_ns;
+    double slo_ttft_s;
+    enum run_course course;
+};
+
+static bool enough(void *arg, const struct metrics *m)
 {
-    const struct simulation_options options = {0};
+    struct ending *e = arg;
+    e->course = run_course(m, e->last_arrival_ns, e->slo_ttft_s);
+    return e->course != RUN_GOES_ON;
+}
+
+static void simulate(const struct task *t, struct run_outcome *o)
+{
+    const struct scenario *sc = &t->scenario;
+    struct ending ending = {.slo_ttft_s = sc->slo.ttft_s};
+    bool open = sc->workload.arrival != ARRIVAL_OFFLINE, until_steady = open && t->until_steady;
+    const struct simulation_options options = {.enough = until_steady ? enough : NULL,
+                                               .enough_arg = &ending};
     struct simulation *s;
     *o = (struct run_outcome){.err = ERR_INIT};
     if (simulation_new(sc, &options, &s, &o->err)) {
         return;
     }
+    ending.last_arrival_ns = recorder_last_arrival_ns(s->workload);
     if (simulation_run(s, &o->result, &o->err) == 0) {
-        if (sc->workload.arrival != ARRIVAL_OFFLINE) {
-            run_steady_find(&s->recorder.metrics, recorder_last_arrival_ns(s->workload),
-                            &o->steady);
+        const struct metrics *m = &s->recorder.metrics;
+        if (until_steady) {
+            run_steady_end(m, ending.course, &o->steady);
+        } else if (open) {
+            run_steady_find(m, ending.last_arrival_ns, &o->steady);
         }
-        o->n_points = run_points(&s->recorder.metrics, o->points);
+        o->n_points = run_points(m, o->points);
     }
     simulation_free(s);
 }
@@ -71,7 +92,7 @@ static int write_all(int fd, const void *data, size_t size)
 }
 
 /* Leaves without flushing what the parent may have in its stdio buffers. */
-static void be_worker(const struct scenario *sc, int fd)
+static void be_worker(const struct task *t, int fd)
 {
     struct run_outcome *o = malloc(sizeof(*o));
     if (!o) {
@@ -79,7 +100,7 @@ static void be_worker(const struct scenario *sc, int fd)
     }
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
-    simulate(sc, o);
+    simulate(t, o);
     int rc = write_all(fd, o, sizeof(*o));
     free(o);
     _exit(rc ? 1 : 0);
@@ -103,7 +124,7 @@ static int start(struct runner *p, struct worker *w)
     }
     if (pid == 0) {
         close(fds[0]);
-        be_worker(&t->scenario, fds[1]);
+        be_worker(t, fds[1]);
     }
     close(fds[1]);
     *w = (struct worker){.pid = pid, .fd = fds[0], .task = t};
@@ -245,9 +266,11 @@ static int plan(struct runner *p, const struct run_job *jobs, size_t n)
         if (rc) {
             return rc;
         }
+        t->until_steady = jobs[i].until_steady;
         t->job = t->same = i;
         for (size_t k = 0; k < i && t->same == i; k++) {
-            if (strcmp(p->tasks[k].scenario.sha256, t->scenario.sha256) == 0) {
+            if (strcmp(p->tasks[k].scenario.sha256, t->scenario.sha256) == 0 &&
+                p->tasks[k].until_steady == t->until_steady) {
                 t->same = p->tasks[k].same;
             }
         }

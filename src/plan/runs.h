@@ -29,13 +29,16 @@ struct run_point {
 /*
  * The steady part of a run with open arrivals. Windows of 150 s; warm-up is over with the first
  * whose mean TTFT is within 5 % of the one 30 minutes before (the paper's rule); the means are over
- * what finished from the start of that earlier window to the last arrival.
+ * what finished from the start of that earlier window to the last arrival. Of a run that stops as
+ * the paper's do, see run_steady_end().
  */
 struct run_steady {
-    bool reached; /* false: no such window; the second half of the arrivals is taken */
+    bool reached; /* false: no such window; means are over the second half of the arrivals (of a
+                     run that stops as the paper's do, over what it ended with all the same) */
     double start_s, end_s;
     double ttft_s, ttst_s, tpot_s, agent_jct_s;
-    double agents; /* in the system, mean */
+    double sched_s, alloc_s, read_s, prefill_s, prefill_queue_s; /* as in struct result */
+    double agents;                                               /* in the system, mean */
     struct metrics_working_set working_set;
 };
 
@@ -43,6 +46,7 @@ struct run_job {
     const char *scenario; /* as for scenario_read() */
     const char *const *sets;
     size_t n_sets;
+    bool until_steady; /* with open arrivals: stops when run_course() says so */
 };
 
 struct run_outcome {
@@ -61,9 +65,10 @@ struct runs_options {
 };
 
 /*
- * Runs all jobs, the largest first; jobs that come to the same scenario run once. outcomes[i] is
- * job i's. Returns 0 when every job was tried; -ECANCELED when interrupted; another negative errno
- * with err when a scenario is wrong (nothing has run then) or processes cannot be started.
+ * Runs all jobs, the largest first; jobs that come to the same scenario and end run once.
+ * outcomes[i] is job i's. Returns 0 when every job was tried; -ECANCELED when interrupted; another
+ * negative errno with err when a scenario is wrong (nothing has run then) or processes cannot be
+ * started.
  */
 int runs_execute(const struct run_job *jobs, size_t n, const struct runs_options *options,
                  struct run_outcome *outcomes, struct err *err);

@@ -17,6 +17,8 @@
 #define STUCK_AFTER_S 200000
 #define WATCH_EVERY_S 10000
 
+#define ASK_EVERY_S 10
+
 /* The client's observer is the recorder, which is part of the simulation. */
 static struct simulation *simulation_of(void *observer)
 {
@@ -72,6 +74,17 @@ static void watch(struct loop_timer *t)
         loop_stop(&s->loop);
     } else {
         loop_arm(&s->loop, t, now_ns + WATCH_EVERY_S * NS_PER_S);
+    }
+}
+
+static void ask_enough(struct loop_timer *t)
+{
+    struct simulation *s = container_of(t, struct simulation, enough_timer);
+    s->enough = s->options.enough(s->options.enough_arg, &s->recorder.metrics);
+    if (s->enough) {
+        loop_stop(&s->loop);
+    } else {
+        loop_arm(&s->loop, t, loop_now_ns(&s->loop) + ASK_EVERY_S * NS_PER_S);
     }
 }
 
@@ -154,6 +167,10 @@ static int build_ports(struct simulation *s, struct err *err)
         .hbm_copies = compose_hbm_copies(sc),
         .dram_Bps = sc->cluster.dram_Bps,
         .storage = storage_of(sc),
+        .answers = {.self = &s->compute,
+                    .ns = sc->system.buffer_answer == BUFFER_ANSWER_WITH_STEP
+                              ? sim_compute_answer_ns
+                              : NULL},
         .cluster_Bps = sc->cluster.storage.cluster_Bps,
         .transfer_latency_ns = units_s_to_ns(sc->system.transfer_latency_s),
         .free_transfers = sc->system.free_transfers,
@@ -233,8 +250,12 @@ static int build(struct simulation *s, struct err *err)
     rc = rc ? rc : recorder_start(&s->recorder, &s->loop, &probe);
     recorder_observe_central(&s->recorder, &s->central.observer);
     loop_timer_init(&s->watchdog, watch);
+    loop_timer_init(&s->enough_timer, ask_enough);
     if (rc == 0) {
         loop_arm(&s->loop, &s->watchdog, WATCH_EVERY_S * NS_PER_S);
+    }
+    if (rc == 0 && s->options.enough) {
+        loop_arm(&s->loop, &s->enough_timer, ASK_EVERY_S * NS_PER_S);
     }
     return rc;
 }
@@ -319,12 +340,12 @@ int simulation_run(struct simulation *s, struct result *ret, struct err *err)
         return err_set(err, -ECANCELED, "interrupted at %.6g s of simulated time",
                        (double)loop_now_ns(&s->loop) * 1e-9);
     }
-    if (!s->over) {
+    if (!s->over && !s->enough) {
         return err_set(err, -EDEADLK,
                        "the run ended with %" PRIu64 " of %" PRIu64 " requests served",
                        s->client.totals.requests_over, s->n_turns);
     }
-    rc = simulation_check(s, err);
+    rc = s->enough ? 0 : simulation_check(s, err);
     if (rc) {
         return rc;
     }

@@ -4,11 +4,13 @@
 #define DUALPATH_PLAN_SIMULATE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/err.h"
 #include "input/scenario.h"
 #include "input/workload.h"
+#include "report/metrics.h"
 #include "report/result.h"
 
 struct simulation;
@@ -27,6 +29,10 @@ struct simulation_options {
     FILE *requests_csv;  /* NULL, or one row per request */
     FILE *decisions_csv; /* NULL, or one row per decision of the central scheduler */
     FILE *series_csv;    /* NULL, or one row per interval */
+    /* NULL, or asked every 10 s of simulated time: true ends the run there. Requests are then in
+     * the system, so conservation is not checked, and figures are of what has finished. */
+    bool (*enough)(void *arg, const struct metrics *m);
+    void *enough_arg;
 };
 
 /*
@@ -41,9 +47,9 @@ void simulation_free(struct simulation *s);
 const struct workload *simulation_workload(const struct simulation *s);
 
 /*
- * Runs it to the end and checks that everything is conserved. Returns 0 and *ret; -ECANCELED when
- * interrupted; another negative errno with err when the run did not finish every request or
- * something was not conserved. Once only.
+ * Runs it to the end and checks that everything is conserved (unless options.enough ended it
+ * before). Returns 0 and *ret; -ECANCELED when interrupted; another negative errno with err when
+ * the run did not finish every request or something was not conserved. Once only.
  */
 int simulation_run(struct simulation *s, struct result *ret, struct err *err);
 

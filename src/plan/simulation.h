@@ -46,8 +46,9 @@ struct simulation {
     uint64_t watched_progress, progress_ns; /* arrivals and ends, and when they last changed */
     struct loop_timer idle_timer;           /* while no request is in the system */
     bool was_quiet, fetches_paused;
+    struct loop_timer enough_timer;
     struct err fault;
-    bool over;
+    bool over, enough;
 };
 
 /* 0 when bytes, tokens and room are all accounted for; -EPROTO with err naming what is not. */

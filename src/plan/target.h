@@ -42,11 +42,29 @@ int target_split_sets(const char *text, char ***sets, size_t *n_sets);
 /* The value that row's setting gives to a path, NULL if it has none. */
 const char *target_setting(const struct target *t, const char *path);
 
+/* Whether its agents come over time; such runs stop as the paper's do (run_job.until_steady). */
+bool target_is_open(const struct target *t);
+
+/*
+ * How many seeds its figure is a mean of: several for agents that come over time, as waits near
+ * saturation hang on when they happen to, and for runs of few agents, which end with the longest of
+ * the trajectories drawn.
+ */
+#define TARGET_MANY_SEEDS 5u
+unsigned target_seeds(const struct target *t);
+
+/*
+ * Whether run i of the n of a row (one with each seed) counts. Of those with open arrivals only the
+ * ones that became steady within the SLO do, as the paper's points end so; all, if none did. A
+ * failed run counts, so that it is seen.
+ */
+bool target_counts(const struct target *t, const struct run_outcome *o, unsigned n, unsigned i);
+
 /*
  * The metric of an outcome, -EINVAL for an unknown metric:
- *   jct_s, ttft_s, ttst_s, tpot_s, agent_jct_s, agents (in the system): with open arrivals over
- *     the steady part
- *   sched_frac, alloc_frac, read_frac, prefill_frac: of the mean TTFT
+ *   jct_s, ttft_s, ttst_s, tpot_s, agent_jct_s, agents (in the system): with open arrivals those
+ *     of run_outcome.steady
+ *   sched_frac, alloc_frac, read_frac, prefill_frac: of the mean TTFT, of the same part
  *   snic_max_avg, attention_max_avg: over the steady part
  *   attention_max_avg@P, snic_max_avg@P: over the 5 % of the run that end at P %
  *   agents@T, prompt_tok_per_s@T, ttft_s@T: at T s, the latter over the 100 s around it

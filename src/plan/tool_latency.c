@@ -60,7 +60,7 @@ static int find_point(const struct run_job *base, const struct capacity_options 
     if (sets_init(&s, base, p->pause_s)) {
         return err_nomem(err);
     }
-    const struct run_job job = {base->scenario, s.sets, s.n};
+    const struct run_job job = {base->scenario, s.sets, s.n, false};
     int rc = capacity_search(&job, options, &found, err);
     free(s.sets);
     if (rc == 0 && !(found.aps > 0)) {
@@ -103,7 +103,7 @@ static int count_pauses(const struct run_job *base, const struct capacity_option
     int rc = o && sets_init(&s, base, 0) == 0 ? 0 : err_nomem(err);
     if (rc == 0) {
         sets_load(&s, aps, options->span_s);
-        const struct run_job job = {base->scenario, s.sets, s.n};
+        const struct run_job job = {base->scenario, s.sets, s.n, false};
         rc = runs_execute(&job, 1, &options->runs, o, err);
     }
     if (rc == 0 && o->err.code) {

@@ -73,6 +73,11 @@ static void take_sample(struct metrics *m)
     s->over = m->requests;
     s->in_system_s = m->in_system_integral_s;
     s->latency_s = m->latency_s;
+    s->sched_s = m->sched_s;
+    s->alloc_s = m->alloc_s;
+    s->read_s = m->read_s;
+    s->prefill_s = m->prefill_s;
+    s->queue_s = m->queue_s;
     s->context_tok_s = m->context_tok_s;
     s->ttft_s = sum_s(&m->ttft);
     s->ttst_s = sum_s(&m->ttst);

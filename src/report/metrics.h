@@ -29,9 +29,10 @@ struct metrics_turn {
 /* Cumulative counters at one time. */
 struct metrics_sample {
     uint64_t t_ns;
-    uint64_t arrived, over;             /* requests */
-    double in_system_s;                 /* integral over time of requests in the system */
-    double latency_s, ttft_s;           /* sums over finished requests */
+    uint64_t arrived, over;   /* requests */
+    double in_system_s;       /* integral over time of requests in the system */
+    double latency_s, ttft_s; /* sums over finished requests */
+    double sched_s, alloc_s, read_s, prefill_s, queue_s; /* of the parts of their TTFT */
     double ttst_s, tpot_s, agent_jct_s; /* sums over those that have one, and their numbers */
     uint64_t n_ttst, n_tpot;
     double context_tok_s; /* over finished requests: prompt tokens x time since the turn before */

@@ -100,6 +100,12 @@ static inline uint32_t cluster_nodes(const struct cluster *c)
     return c->prefill_nodes + c->decode_nodes;
 }
 
+/* The number of a decode engine over all decode nodes, as struct compute_sequence has it. */
+static inline uint32_t cluster_decode_engine(const struct cluster *c, uint32_t node, uint32_t gpu)
+{
+    return (node - c->prefill_nodes) * c->gpus_per_node + gpu;
+}
+
 static inline bool cluster_is_prefill(const struct cluster *c, uint32_t node)
 {
     return node < c->prefill_nodes;

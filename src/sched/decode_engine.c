@@ -316,9 +316,8 @@ static void stepped(struct compute_sequence *s)
 void decode_engine_run(struct decode_request *r)
 {
     struct node *n = &r->owner->node;
-    uint32_t first_decode_engine = (n->id - n->cluster->prefill_nodes) * n->cluster->gpus_per_node;
     r->sequence = (struct compute_sequence){
-        .engine = first_decode_engine + r->start.decode_gpu,
+        .engine = cluster_decode_engine(n->cluster, n->id, r->start.decode_gpu),
         .request = r->start.r.request,
         .context_tok = r->start.r.prompt_tok,
         .kv = {r->start.r.session, decode_request_place(r, DP_HBM).offset_bytes},

@@ -170,7 +170,8 @@ static void read_done(struct dp_op *op)
         node_send(n, MSG_NODE(r->start.prefill_node), &m);
         return;
     }
-    r->read_ns = now_ns(r) - op->submit_ns;
+    r->alloc_ns += op->answer_ns;
+    r->read_ns = now_ns(r) - op->submit_ns - op->answer_ns;
     send_ready(r);
 }
 
@@ -178,9 +179,12 @@ static void read_hits(struct decode_request *r)
 {
     uint32_t block = kv_of(r)->block_tok, first = r->start.kept_tok / block;
     struct dp_place buffer = buffer_place(r);
+    const struct node *n = &r->owner->node;
     r->read = (struct dp_op){.kind = DP_STORAGE_READ,
                              .traffic_class = DP_CLASS_READ,
                              .chain = node_chain(&r->start),
+                             .decode_engine =
+                                 cluster_decode_engine(n->cluster, n->id, r->start.decode_gpu),
                              .done = read_done};
     kv_shape_blocks(&r->read, stored_of(r), first, r->start.decode_tok / block - first, buffer,
                     buffer);

@@ -90,8 +90,9 @@ struct msg_start {
 struct msg_decode_ready {
     struct msg_start start;
     uint64_t decode_offset_bytes; /* of the request's KV in the decode node's buffer */
-    uint64_t alloc_ns;            /* time spent waiting for buffer space */
-    uint64_t read_ns;             /* time from the submission of the storage read to its end */
+    uint64_t alloc_ns; /* time spent waiting for buffer space and for the answer where it is */
+    uint64_t read_ns;  /* time from the submission of the storage read to its end, less its
+                          answer_ns, which is in alloc_ns; of a split read with it */
 };
 
 struct msg_decode_read {

@@ -63,7 +63,8 @@ static void read_done(struct dp_op *op)
     n->report.read_done_tok += own_tok(r);
     r->read_over = true;
     if (!is_split(r)) {
-        r->read_ns += loop_now_ns(n->ports.loop) - op->submit_ns;
+        r->alloc_ns += op->answer_ns;
+        r->read_ns += loop_now_ns(n->ports.loop) - op->submit_ns - op->answer_ns;
     }
     part_read(r);
 }
@@ -79,6 +80,8 @@ static void dram_granted(struct space_claim *claim)
     r->read = (struct dp_op){.kind = DP_STORAGE_READ,
                              .traffic_class = DP_CLASS_READ,
                              .chain = node_chain(&r->start),
+                             .decode_engine = cluster_decode_engine(
+                                 n->cluster, r->start.decode_node, r->start.decode_gpu),
                              .done = read_done};
     kv_shape_blocks(&r->read, stored, r->start.decode_tok / stored->block_tok,
                     own_tok(r) / stored->block_tok, to, to);

@@ -242,6 +242,12 @@ static void job_done(struct storage_job *job)
     part_over(t);
 }
 
+static uint64_t prepare_ns(struct storage_job *job)
+{
+    const struct tier_op *t = container_of(job, struct tier_op, job);
+    return sim_dp_ask(t->tier->sd, t->op);
+}
+
 static void start_job(struct tier_op *t, uint32_t n_blocks)
 {
     struct dp_op *op = t->op;
@@ -250,6 +256,7 @@ static void start_job(struct tier_op *t, uint32_t n_blocks)
     t->n_waiting++;
     t->job.done = job_done;
     if (is_read(op)) {
+        t->job.prepare_ns = prepare_ns;
         storage_server_read(snic, &t->job, op->dst.gpu, n_blocks * op->part_bytes, op->part_bytes);
     } else {
         storage_server_write(snic, &t->job, n_blocks * op->part_bytes, op->part_bytes);

@@ -134,6 +134,11 @@ int sim_compute_init(struct sim_compute *sc, struct loop *loop, const struct tim
                      const struct sim_compute_config *config);
 void sim_compute_done(struct sim_compute *sc);
 
+/* self is the sim_compute: until a decode engine answers what it is asked now, as late as a
+ * sequence that joins would enter its loop, as far as that is known now (who joins or what KV
+ * traffic slows later does not move it); 0 when its loop stands. */
+uint64_t sim_compute_answer_ns(void *self, uint32_t engine);
+
 /* Time for which a group's capacity has been used until now, what is in progress included: a
  * forward that is not filled up to its limit counts in part, so that a group is full when all its
  * forwards are and one follows the other. */

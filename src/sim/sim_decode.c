@@ -285,6 +285,18 @@ int sim_decode_join(struct compute_port *port, struct compute_sequence *s)
     return 0;
 }
 
+uint64_t sim_compute_answer_ns(void *self, uint32_t engine)
+{
+    const struct sim_compute *sc = self;
+    const struct sim_decode_group *g = &sc->decodes[engine / sc->config.decode_group_gpus];
+    if (g->epoch_steps == 0) {
+        return 0;
+    }
+    uint64_t now = loop_now_ns(sc->loop);
+    uint64_t at_ns = boundary_ns(g, steps_begun(g) + sc->config.decode_lag_steps);
+    return at_ns > now ? at_ns - now : 0;
+}
+
 /* Called from notify(), between two epochs (the engines leave when a sequence's last token is
  * there). */
 void sim_decode_leave(struct compute_port *port, struct compute_sequence *s)

@@ -285,6 +285,19 @@ static void job_done(struct storage_job *job)
     direct_half_done(so);
 }
 
+uint64_t sim_dp_ask(const struct sim_dp *sd, struct dp_op *op)
+{
+    const struct sim_answers *a = &sd->config.answers;
+    op->answer_ns = a->ns ? a->ns(a->self, op->decode_engine) : 0;
+    return op->answer_ns;
+}
+
+static uint64_t prepare_ns(struct storage_job *job)
+{
+    const struct sim_op *so = container_of(job, struct sim_op, job);
+    return sim_dp_ask(so->sd, so->op);
+}
+
 static void submit_storage(struct sim_op *so)
 {
     const struct dp_op *op = so->op;
@@ -294,6 +307,7 @@ static void submit_storage(struct sim_op *so)
     so->job.started = job_started;
     so->job.done = job_done;
     if (read) {
+        so->job.prepare_ns = prepare_ns;
         storage_server_read(&node->snic, &so->job, op->dst.gpu, dp_op_bytes(op), op->part_bytes);
     } else {
         storage_server_write(&node->snic, &so->job, dp_op_bytes(op), op->part_bytes);

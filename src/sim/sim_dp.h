@@ -32,6 +32,12 @@
 #include "sim/storage_server.h"
 #include "sim/submit.h"
 
+/* How long a decode engine takes to answer a reader that asks it for a request's buffer. */
+struct sim_answers {
+    void *self;
+    uint64_t (*ns)(void *self, uint32_t decode_engine);
+};
+
 struct sim_dp_config {
     uint32_t n_nodes, gpus_per_node;
     double cnic_Bps; /* each direction */
@@ -40,6 +46,7 @@ struct sim_dp_config {
     uint32_t hbm_copies;
     double dram_Bps;
     struct storage_config storage;
+    struct sim_answers answers;   /* of no function: at once */
     double cluster_Bps;           /* delivered by the storage cluster to all nodes; 0 = no limit */
     uint64_t transfer_latency_ns; /* per copy op, beyond the bytes' own time */
     struct sim_submit_config submit;
@@ -118,6 +125,10 @@ void sim_dp_done(struct sim_dp *sd);
 
 /* For sim_copies and the DRAM tier: op has arrived, from the loop only. */
 void sim_dp_copied(struct sim_dp *sd, struct dp_op *op);
+
+/* For the DRAM tier: a read whose turn has come asks its decode engine, and waits so long in its
+ * slot for the answer, before its first byte. Sets op->answer_ns. */
+uint64_t sim_dp_ask(const struct sim_dp *sd, struct dp_op *op);
 
 /* For sim_dp_init(). */
 void sim_links_init(struct sim_links *links, struct sim_dp *sd);

@@ -89,17 +89,37 @@ static void tell_load(struct storage_server *s)
     }
 }
 
-static void start_first(struct storage_server *s, struct storage_queue *q)
+static void begin(struct storage_server *s, struct storage_job *j)
 {
-    struct list *first = list_first(&q->waiting);
-    struct storage_job *j = container_of(first, struct storage_job, node);
-    list_remove(first);
-    list_add_tail(&s->serving, first);
-    q->n_serving++;
+    list_add_tail(&s->serving, &j->node);
     s->n_serving++;
     j->started_ns = loop_now_ns(s->loop);
     if (j->started) {
         j->started(j);
+    }
+}
+
+static void prepared(struct loop_timer *t)
+{
+    struct storage_job *j = container_of(t, struct storage_job, prepare_timer);
+    struct storage_server *s = j->server;
+    catch_up(s);
+    begin(s, j);
+    tell_load(s);
+    arm(s);
+}
+
+static void start_first(struct storage_server *s, struct storage_queue *q)
+{
+    struct list *first = list_first(&q->waiting);
+    struct storage_job *j = container_of(first, struct storage_job, node);
+    uint64_t prepare_ns = j->prepare_ns ? j->prepare_ns(j) : 0;
+    list_remove(first);
+    q->n_serving++;
+    if (prepare_ns > 0) {
+        loop_arm(s->loop, &j->prepare_timer, loop_now_ns(s->loop) + prepare_ns);
+    } else {
+        begin(s, j);
     }
 }
 
@@ -198,6 +218,7 @@ static void submit(struct storage_server *s, struct storage_job *job, struct sto
     job->bytes = bytes;
     job->efficiency = storage_server_efficiency(&s->config, (double)io_bytes);
     job->work_left_bytes = (double)bytes / job->efficiency;
+    loop_timer_init(&job->prepare_timer, prepared);
     loop_timer_init(&job->latency_timer, latency_over);
     s->bytes_in[q->writes] += bytes;
     list_add_tail(&q->waiting, &job->node);
@@ -231,7 +252,10 @@ bool storage_server_cancel(struct storage_server *s, struct storage_job *job)
     list_for_each (pos, &s->serving) {
         serving |= pos == &job->node;
     }
-    if (serving) {
+    if (loop_armed(&job->prepare_timer)) {
+        loop_disarm(s->loop, &job->prepare_timer);
+        job->queue->n_serving--;
+    } else if (serving) {
         leave_service(s, job);
     } else {
         list_remove(&job->node);

@@ -9,8 +9,8 @@
  * efficiency(s) of work, and all in service get equal shares of the work, so that the NIC delivers
  * its line rate times the mean of their efficiencies. A sampled latency follows the service without
  * holding its slot (I/Os are pipelined), less the time in service where that waits for I/Os already
- * (latency_in_rate). With one read in service, no latency and Poisson arrivals this is an M/G/1
- * queue.
+ * (latency_in_rate). A read may need a while before its first byte that does hold its slot. With
+ * one read in service, no latency and Poisson arrivals this is an M/G/1 queue.
  */
 #ifndef DUALPATH_SIM_STORAGE_SERVER_H
 #define DUALPATH_SIM_STORAGE_SERVER_H
@@ -32,7 +32,9 @@ struct storage_job {
     uint64_t bytes;
     uint64_t started_ns;
     struct storage_queue *queue;
-    struct loop_timer latency_timer;
+    struct loop_timer prepare_timer, latency_timer;
+    /* NULL, or asked when its turn has come: how long its slot is taken before the first byte. */
+    uint64_t (*prepare_ns)(struct storage_job *job);
     void (*started)(struct storage_job *job); /* first byte */
     void (*done)(struct storage_job *job);
 };

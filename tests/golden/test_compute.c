@@ -211,6 +211,55 @@ START_TEST(test_decode_lag)
 }
 END_TEST
 
+/* One sequence that is told of every step, and what an engine asked in between answers. */
+struct asked {
+    struct compute_sequence sequence;
+    struct loop_timer timer;
+    struct fixture *f;
+    uint64_t boundary_ns[12], asked_ns, answer_ns;
+};
+
+static void note_boundary(struct compute_sequence *s)
+{
+    struct asked *a = container_of(s, struct asked, sequence);
+    a->boundary_ns[s->steps_done - 1] = loop_now_ns(&a->f->loop);
+    if (s->steps_done == 12) {
+        compute_leave(&a->f->compute.port, s);
+    }
+    s->notify_at++;
+}
+
+static void ask(struct loop_timer *t)
+{
+    struct asked *a = container_of(t, struct asked, timer);
+    a->asked_ns = loop_now_ns(&a->f->loop);
+    a->answer_ns = sim_compute_answer_ns(&a->f->compute, 0);
+}
+
+/* As late as a sequence would join that comes when it is asked; at once while the loop stands. */
+START_TEST(test_answer)
+{
+    struct fixture f;
+    fixture_init(&f, 1, 1, 2);
+    struct asked a = {.f = &f};
+    a.sequence =
+        (struct compute_sequence){.context_tok = 5000, .notify_at = 1, .notify = note_boundary};
+    ck_assert_uint_eq(sim_compute_answer_ns(&f.compute, 0), 0);
+    ck_assert_int_eq(compute_join(&f.compute.port, &a.sequence), 0);
+    double step_ns = timing_decode_step_ns(
+        &f.tm, timing_decode_gpu_ns(&f.tm, 1, 5000) + timing_decode_group_ns(&f.tm, 1, 1), 1);
+    loop_timer_init(&a.timer, ask);
+    loop_arm(&f.loop, &a.timer, (uint64_t)(f.tm.config.decode_admission_s * 1e9 + 3.5 * step_ns));
+    ck_assert_int_eq(loop_run(&f.loop), 0);
+    /* Asked in the fourth step: its end and two more. */
+    ck_assert_uint_gt(a.asked_ns, a.boundary_ns[2]);
+    ck_assert_uint_lt(a.asked_ns, a.boundary_ns[3]);
+    ck_assert_double_eq_tol((double)(a.asked_ns + a.answer_ns), (double)a.boundary_ns[5], 2000);
+    ck_assert_uint_eq(sim_compute_answer_ns(&f.compute, 0), 0);
+    fixture_done(&f);
+}
+END_TEST
+
 /* Forwards */
 
 struct forward {
@@ -273,6 +322,7 @@ int main(void)
     tcase_add_test(tc, test_decode_one_gpu);
     tcase_add_test(tc, test_decode_lockstep);
     tcase_add_test(tc, test_decode_lag);
+    tcase_add_test(tc, test_answer);
     tcase_add_test(tc, test_forward_lockstep);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

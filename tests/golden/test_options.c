@@ -269,6 +269,28 @@ START_TEST(test_hbm_is_promised)
 }
 END_TEST
 
+/* Decode engines that answer between steps make readers wait, as long as they decode. */
+START_TEST(test_readers_wait_for_answers)
+{
+    static const char agents[] = "workload.agents=24", late[] = "system.buffer_answer=with_step";
+    struct run at_once = run_of(SETS(agents)), waiting = run_of(SETS(agents, late));
+    const struct result *r = &waiting.result;
+    ck_assert_double_eq(at_once.result.alloc_s, 0);
+    ck_assert_double_gt(r->alloc_s, 0.5 * r->tpot_s.mean);
+    ck_assert_double_lt(r->alloc_s, 4 * r->tpot_s.mean);
+    ck_assert_double_eq_tol(r->sched_s + r->alloc_s + r->read_s + r->prefill_s, r->ttft_s.mean,
+                            1e-6);
+    ck_assert_double_gt(r->jct_s, at_once.result.jct_s);
+    free(at_once.turns);
+    free(waiting.turns);
+    at_once = run_of(SETS(one_agent, seed)); /* nobody decodes while it reads */
+    waiting = run_of(SETS(one_agent, seed, late));
+    ck_assert_mem_eq(at_once.turns, waiting.turns, at_once.n * sizeof(*at_once.turns));
+    free(at_once.turns);
+    free(waiting.turns);
+}
+END_TEST
+
 /* Copying KV into a decode engine costs its host time, where it is not for nothing. */
 START_TEST(test_admission_stalls)
 {
@@ -420,6 +442,7 @@ int main(void)
     tcase_add_test(tc, test_prompt_leaves_hbm_at_once);
     tcase_add_test(tc, test_direct_holds_hbm);
     tcase_add_test(tc, test_hbm_is_promised);
+    tcase_add_test(tc, test_readers_wait_for_answers);
     tcase_add_test(tc, test_admission_stalls);
     tcase_add_test(tc, test_kept_bytes);
     tcase_add_test(tc, test_capacity_alone);

@@ -40,7 +40,7 @@ START_TEST(a_run_elsewhere_is_the_run_here)
     struct run_outcome *o = calloc(3, sizeof(*o));
     struct err err = ERR_INIT;
     for (int i = 0; i < 3; i++) {
-        jobs[i] = (struct run_job){"quickstart", &seeds[i], 1};
+        jobs[i] = (struct run_job){.scenario = "quickstart", .sets = &seeds[i], .n_sets = 1};
     }
     ck_assert_int_eq(runs_execute(jobs, 3, &two, o, &err), 0);
     for (int i = 0; i < 3; i++) {
@@ -60,13 +60,14 @@ START_TEST(a_run_that_fails_fails_alone)
 {
     /* The buffer holds no prompt of this length: an error of this run. */
     static const char *const sets[] = {"cluster.dram_buffer_bytes=100MB", "seed=1"};
-    const struct run_job jobs[2] = {{"quickstart", &sets[0], 1}, {"quickstart", &sets[1], 1}};
+    const struct run_job jobs[2] = {{"quickstart", &sets[0], 1, false},
+                                    {"quickstart", &sets[1], 1, false}};
     struct run_outcome *o = calloc(2, sizeof(*o));
     struct err err = ERR_INIT;
     ck_assert_int_eq(runs_execute(jobs, 2, &two, o, &err), 0);
     ck_assert_int_lt(o[0].err.code, 0);
     ck_assert_int_eq(o[1].err.code, 0);
-    const struct run_job wrong = {"no-such-scenario", NULL, 0};
+    const struct run_job wrong = {.scenario = "no-such-scenario"};
     ck_assert_int_lt(runs_execute(&wrong, 1, &two, o, &err), 0);
     ck_assert(err.set);
     free(o);
@@ -158,6 +159,33 @@ START_TEST(metrics_over_time_are_means_of_their_window)
 }
 END_TEST
 
+/* Seeds: runs that became steady, where one did; a failed one is not hidden by them. */
+START_TEST(runs_above_the_slo_do_not_count)
+{
+    struct targets t;
+    struct err err = ERR_INIT;
+    struct run_outcome *o = calloc(4, sizeof(*o));
+    write_file(COLUMNS
+               "e,m,q,workload.arrival.kind=poisson workload.agents=100,ttft_s,1,0\n"
+               "e,m,q,workload.agents=100,jct_s,1,0\ne,m,q,workload.agents=1024,jct_s,1,0\n");
+    ck_assert_int_eq(targets_read(path, &t, &err), 0);
+    ck_assert_uint_eq(target_seeds(&t.rows[0]), TARGET_MANY_SEEDS);
+    ck_assert_uint_eq(target_seeds(&t.rows[1]), 3);
+    ck_assert_uint_eq(target_seeds(&t.rows[2]), 1);
+    for (unsigned i = 0; i < 4; i++) {
+        ck_assert(target_counts(&t.rows[0], o, 4, i)); /* none is steady */
+    }
+    o[1].steady.reached = true;
+    o[2].err.code = -EIO;
+    ck_assert(!target_counts(&t.rows[0], o, 4, 0));
+    ck_assert(target_counts(&t.rows[0], o, 4, 1));
+    ck_assert(target_counts(&t.rows[0], o, 4, 2));
+    ck_assert(target_counts(&t.rows[1], o, 4, 0)); /* offline: nothing to be steady */
+    targets_done(&t);
+    free(o);
+}
+END_TEST
+
 /* Calibration: figures made with known constants give these constants back. */
 
 static const char profile_text[] =
@@ -168,18 +196,26 @@ static const char profile_text[] =
     " {\"keys\": [\"timing.decode_fixed_s\"], \"value\": 0.004, \"min\": 0.0001, \"max\": 1,"
     "  \"reading\": \"decode\"}]}}";
 
+/* Of runs of so few agents the fit takes the mean of three seeds. */
 static void make_targets(char *text, size_t size)
 {
-    static const char *const truth[] = {"timing.attention_efficiency=0.3",
-                                        "timing.linear_efficiency=0.3", "timing.decode_fixed_s=7ms",
-                                        "workload.agents=256"};
-    struct result r = here(truth, 4);
+    const char *truth[] = {"timing.attention_efficiency=0.3", "timing.linear_efficiency=0.3",
+                           "timing.decode_fixed_s=7ms", "workload.agents=96", NULL};
+    static const char *const seeds[] = {"seed=1", "seed=2", "seed=3"};
+    double jct_s = 0, ttft_s = 0, tpot_s = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        truth[4] = seeds[i];
+        struct result r = here(truth, 5);
+        jct_s += r.jct_s / 3;
+        ttft_s += r.ttft_s.mean / 3;
+        tpot_s += r.tpot_s.mean / 3;
+    }
     snprintf(text, size,
-             COLUMNS
-             "e,m,quickstart,workload.agents=256,jct_s,%.9g,1\n"
-             "e,m,quickstart,workload.agents=256,ttft_s,%.9g,1\n"
-             "e,m,quickstart,workload.agents=256,tpot_s,%.9g,1\ne,other,quickstart,,jct_s,1,1\n",
-             r.jct_s, r.ttft_s.mean, r.tpot_s.mean);
+             COLUMNS "e,m,quickstart,workload.agents=96,jct_s,%.9g,1\n"
+                     "e,m,quickstart,workload.agents=96,ttft_s,%.9g,1\n"
+                     "e,m,quickstart,workload.agents=96,tpot_s,%.9g,1\n"
+                     "e,other,quickstart,,jct_s,1,1\n",
+             jct_s, ttft_s, tpot_s);
 }
 
 START_TEST(a_fit_finds_the_constants_that_made_the_figures)
@@ -284,7 +320,7 @@ static bool meets_slo(double aps, double span_s)
     snprintf(texts[0], 64, "workload.arrival.kind=poisson");
     snprintf(texts[1], 64, "workload.arrival.aps=%.9g", aps);
     snprintf(texts[2], 64, "workload.agents=%.0f", ceil(aps * span_s));
-    const struct run_job job = {"quickstart", sets, 5};
+    const struct run_job job = {"quickstart", sets, 5, false};
     ck_assert_int_eq(runs_execute(&job, 1, &two, o, &err), 0);
     ck_assert_int_eq(o->err.code, 0);
     bool meets = o->steady.ttft_s <= 4 && o->steady.tpot_s <= 0.012 && !o->result.unstable;
@@ -292,10 +328,64 @@ static bool meets_slo(double aps, double span_s)
     return meets;
 }
 
+/* Mean TTFT of the points that end in (from_s, to_s], as good as the points are many. */
+static double ttft_between(const struct run_outcome *o, double from_s, double to_s)
+{
+    double sum = 0, n = 0;
+    for (size_t i = 0; i < o->n_points; i++) {
+        const struct run_point *p = &o->points[i];
+        bool inside = p->t_s > from_s && p->t_s <= to_s && p->ttft_s > 0;
+        sum += inside ? p->ttft_s : 0;
+        n += inside;
+    }
+    return sum / n;
+}
+
+/* An online run of the paper ends when the TTFT is what it was 30 minutes before or above the SLO,
+ * whichever comes first; else it goes on until all agents are over. */
+START_TEST(a_run_may_end_as_the_papers_do)
+{
+    static const char *const sets[] = {"workload.arrival.kind=poisson", "workload.arrival.aps=0.02",
+                                       "workload.agents=80"};
+    static const char *const strict[] = {"workload.arrival.kind=poisson",
+                                         "workload.arrival.aps=0.02", "workload.agents=80",
+                                         "slo.ttft_s=1us"};
+    static const char *const brief[] = {"workload.arrival.kind=poisson",
+                                        "workload.arrival.aps=0.02", "workload.agents=12"};
+    const struct run_job jobs[] = {{"quickstart", sets, 3, true},
+                                   {"quickstart", strict, 4, true},
+                                   {"quickstart", sets, 3, false},
+                                   {"quickstart", brief, 3, true}};
+    struct run_outcome *o = calloc(4, sizeof(*o));
+    struct err err = ERR_INIT;
+    ck_assert_int_eq(runs_execute(jobs, 4, &two, o, &err), 0);
+    const struct run_steady *steady = &o[0].steady, *slow = &o[1].steady, *whole = &o[2].steady;
+    ck_assert(steady->reached);
+    ck_assert_double_ge(steady->end_s, 1950);
+    ck_assert_double_eq_tol(steady->end_s - steady->start_s, 150, 10);
+    double before_s = ttft_between(&o[0], steady->end_s - 1950, steady->end_s - 1800);
+    ck_assert_double_eq_tol(steady->ttft_s / before_s, 1, 0.1);
+    ck_assert_double_eq_tol(steady->ttft_s, ttft_between(&o[0], steady->start_s, steady->end_s),
+                            0.05 * steady->ttft_s);
+    ck_assert_double_eq_tol(steady->sched_s + steady->alloc_s + steady->read_s + steady->prefill_s,
+                            steady->ttft_s, 1e-6);
+    ck_assert_uint_lt(o[0].result.agents, 80);
+    ck_assert(!slow->reached);
+    ck_assert_double_lt(slow->end_s, 300);
+    /* Arrivals that end before are no steady state, and the run ends with them. */
+    ck_assert(!o[3].steady.reached);
+    ck_assert_double_lt(o[3].steady.end_s, 1200);
+    ck_assert_uint_lt(o[3].result.agents, 12);
+    ck_assert_uint_eq(o[2].result.agents, 80);
+    ck_assert_double_gt(whole->end_s - whole->start_s, 1800);
+    free(o);
+}
+END_TEST
+
 START_TEST(capacity_is_the_last_step_that_meets_the_slo)
 {
     static const char *const sets[] = {SLOWING};
-    const struct run_job base = {"quickstart", sets, 2};
+    const struct run_job base = {"quickstart", sets, 2, false};
     const struct capacity_options options = {
         .step_aps = 0.05, .first_aps = 0.05, .most_aps = 1, .span_s = 600, .runs = two};
     struct capacity found;
@@ -313,7 +403,8 @@ END_TEST
 START_TEST(capacity_says_when_it_met_its_end_or_nothing)
 {
     static const char *const impossible[] = {"slo.tpot_s=1us"};
-    const struct run_job any = {"quickstart", NULL, 0}, none = {"quickstart", impossible, 1};
+    const struct run_job any = {.scenario = "quickstart"},
+                         none = {"quickstart", impossible, 1, false};
     const struct capacity_options options = {
         .step_aps = 0.05, .first_aps = 0.05, .most_aps = 0.1, .span_s = 600, .runs = two};
     struct capacity found;
@@ -337,9 +428,11 @@ int main(void)
     tcase_add_test(t, targets_are_read_by_column_name);
     tcase_add_test(t, bad_targets_are_refused);
     tcase_add_test(t, metrics_over_time_are_means_of_their_window);
+    tcase_add_test(t, runs_above_the_slo_do_not_count);
     tcase_add_test(t, a_fit_finds_the_constants_that_made_the_figures);
     tcase_add_test(t, a_fit_needs_as_many_figures_as_constants);
     tcase_add_test(t, fits_that_are_no_calibration_are_refused);
+    tcase_add_test(t, a_run_may_end_as_the_papers_do);
     tcase_add_test(t, capacity_is_the_last_step_that_meets_the_slo);
     tcase_add_test(t, capacity_says_when_it_met_its_end_or_nothing);
     suite_add_tcase(s, t);

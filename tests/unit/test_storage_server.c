@@ -450,6 +450,48 @@ START_TEST(test_cancel)
 }
 END_TEST
 
+static uint64_t prepare_300(struct storage_job *job)
+{
+    ck_assert_uint_eq(of(job)->start_ns, 0);
+    return 300;
+}
+
+/* A reader that has to ask before it reads keeps its turn, but takes nothing of the line. The third
+ * read is cancelled while it asks. */
+START_TEST(a_reader_asks_in_its_turn)
+{
+    struct storage_config config = plain(1, 1);
+    config.read_queues = 2;
+    struct fixture f;
+    fixture_init(&f, &config);
+    struct timed_job j[5];
+    for (unsigned i = 0; i < 5; i++) {
+        j[i] = (struct timed_job){.f = &f};
+        j[i].job.started = started;
+        j[i].job.done = done;
+        j[i].job.prepare_ns = i < 4 ? prepare_300 : NULL;
+        storage_server_read(&f.server, &j[i].job, i < 4 ? 0 : 1, 1000, 1000);
+    }
+    struct action a = {.f = &f, .victim = &j[2]};
+    loop_timer_init(&a.timer, cancel);
+    /* The fifth has the line alone until 300, then shares it until 300 + 2 * 700; the first's last
+     * 300 bytes take until 2000, the second's from 2300 to 3300, and the third asks until 3600. */
+    loop_arm(&f.loop, &a.timer, 3400);
+    ck_assert_int_eq(loop_run(&f.loop), 0);
+    ck_assert_uint_eq(j[4].end_ns, 1700);
+    ck_assert_uint_eq(j[0].start_ns, 300);
+    ck_assert_uint_eq(j[0].end_ns, 2000);
+    ck_assert_uint_eq(j[1].start_ns, 2300);
+    ck_assert_uint_eq(j[1].end_ns, 3300);
+    ck_assert(a.cancelled);
+    ck_assert_uint_eq(j[2].end_ns, 0);
+    ck_assert_uint_eq(j[3].start_ns, 3700);
+    ck_assert_uint_eq(j[3].end_ns, 4700);
+    ck_assert_double_eq_tol(storage_server_used_ns(&f.server), 1700 + 300 + 2000, 1e-6);
+    fixture_done(&f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("storage_server");
@@ -467,6 +509,7 @@ int main(void)
     tcase_add_test(tc, latency_of_a_stream_counts_once);
     tcase_add_test(tc, readers_have_queues_of_their_own);
     tcase_add_test(tc, test_cancel);
+    tcase_add_test(tc, a_reader_asks_in_its_turn);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }
