@@ -95,7 +95,7 @@ struct dp_op {
     uint64_t start_ns;  /* first byte: out of the queue */
     uint64_t done_ns;   /* last byte */
     uint64_t answer_ns; /* reads: how long, before the first byte, the reader waited for the decode
-                                engine to say where the KV goes (the simulator's) */
+                           engine to say where the KV goes (the simulator's) */
     bool waiting, cancelled; /* of dp_submit_or_wait(): in line; to end when its turn comes */
     struct list blocked;     /* in dp->blocked, or in the line behind the op that is there */
     struct list line;        /* of the first in line: those behind it, in order */

@@ -19,11 +19,6 @@ static struct sequence_state *state_of(struct compute_sequence *s)
     return (struct sequence_state *)(void *)s->private_words;
 }
 
-static struct compute_sequence *sequence_of(struct list *link)
-{
-    return container_of(link, struct compute_sequence, link);
-}
-
 static void arrive(struct hw_engine *e)
 {
     if (!e->owner->stopping) {
@@ -59,7 +54,7 @@ static void run_step(struct work *w)
 {
     struct hw_engine *e = container_of(w, struct hw_engine, work);
     list_for_each (pos, &e->active) {
-        struct compute_sequence *s = sequence_of(pos);
+        struct compute_sequence *s = compute_sequence_of(pos);
         state_of(s)->status = step_sequence(e, s);
     }
 }
@@ -87,7 +82,7 @@ static void count_step(struct hw_engine *e)
 {
     e->stepped = false;
     list_for_each_safe (pos, tmp, &e->active) {
-        struct compute_sequence *s = sequence_of(pos);
+        struct compute_sequence *s = compute_sequence_of(pos);
         s->status = state_of(s)->status;
         s->steps_done += s->status == 0;
         if (s->status || s->steps_done >= s->notify_at) {
@@ -102,7 +97,7 @@ static void admit_joining(struct hw_engine *e)
         struct list *node = list_first(&e->joining);
         list_remove(node);
         list_add_tail(&e->active, node);
-        state_of(sequence_of(node))->active = true;
+        state_of(compute_sequence_of(node))->active = true;
     }
     e->n_active += e->n_joining;
     e->n_joining = 0;

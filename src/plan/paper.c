@@ -59,22 +59,16 @@ static bool is_arithmetic(const struct target *t)
     return is_metric(t, "cache_gb_per_pflop") || is_metric(t, "batch_efficiency");
 }
 
-static double agents_of(const struct target *t)
-{
-    const char *agents = target_setting(t, "workload.agents");
-    return agents ? strtod(agents, NULL) : 0;
-}
-
 /* Balance with so many agents: with fewer it takes several seeds. */
 static bool is_fast(const struct target *t)
 {
     const char *len = target_setting(t, "workload.max_len_tok");
-    bool small = !target_is_open(t) && !is_search(t) && agents_of(t) <= FAST_AGENTS && len &&
+    bool small = !target_is_open(t) && !is_search(t) && target_agents(t) <= FAST_AGENTS && len &&
                  strcmp(len, "64K") != 0;
     bool balance = strcmp(t->experiment, "attention-balance") == 0 ||
                    strcmp(t->experiment, "snic-balance") == 0;
     return is_arithmetic(t) || (small && (strcmp(t->experiment, "fig7") == 0 ||
-                                          (balance && agents_of(t) == FAST_AGENTS)));
+                                          (balance && target_agents(t) == FAST_AGENTS)));
 }
 
 static bool wanted(const struct target *t, const struct paper_options *o)

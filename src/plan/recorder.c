@@ -82,7 +82,7 @@ static void decided(void *self, const struct msg_start *s)
     uint32_t gpus = r->cluster->gpus_per_node;
     fprintf(r->decisions_csv, "%u,%u,%u,%u,%s\n", s->r.session, s->r.turn,
             s->prefill_node * gpus + s->prefill_gpu,
-            (s->decode_node - r->cluster->prefill_nodes) * gpus + s->decode_gpu, path_name(s));
+            cluster_decode_engine(r->cluster, s->decode_node, s->decode_gpu), path_name(s));
 }
 
 int recorder_start(struct recorder *r, struct loop *loop, const struct metrics_probe *probe)

@@ -211,6 +211,12 @@ static int value_at(const char *metric, const struct run_outcome *o, double *ret
 #define MANY_ARRIVALS 8192
 #define FEW_SEEDS     3u
 
+double target_agents(const struct target *t)
+{
+    const char *agents = target_setting(t, "workload.agents");
+    return agents ? strtod(agents, NULL) : 0;
+}
+
 bool target_is_open(const struct target *t)
 {
     const char *kind = target_setting(t, "workload.arrival.kind");
@@ -219,8 +225,7 @@ bool target_is_open(const struct target *t)
 
 unsigned target_seeds(const struct target *t)
 {
-    const char *text = target_setting(t, "workload.agents");
-    double agents = text ? strtod(text, NULL) : 0;
+    double agents = target_agents(t);
     if (target_is_open(t)) {
         return agents <= MANY_ARRIVALS ? TARGET_MANY_SEEDS : 1;
     }

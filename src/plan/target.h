@@ -42,6 +42,9 @@ int target_split_sets(const char *text, char ***sets, size_t *n_sets);
 /* The value that row's setting gives to a path, NULL if it has none. */
 const char *target_setting(const struct target *t, const char *path);
 
+/* workload.agents of its settings, 0 if they do not say. */
+double target_agents(const struct target *t);
+
 /* Whether its agents come over time; such runs stop as the paper's do (run_job.until_steady). */
 bool target_is_open(const struct target *t);
 

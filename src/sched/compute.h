@@ -83,6 +83,12 @@ struct compute_sequence {
     uint64_t private_words[4];
 };
 
+/* The sequence whose link it is. */
+static inline struct compute_sequence *compute_sequence_of(struct list *link)
+{
+    return container_of(link, struct compute_sequence, link);
+}
+
 struct compute_port;
 
 struct compute_port_ops {

@@ -23,12 +23,12 @@ static struct list *lru_of(struct decode_node *dn, const struct decode_kept *k)
 static void tell_scheduler(struct decode_node *dn, const struct decode_kept *k, uint32_t tok)
 {
     const struct cluster *c = dn->node.cluster;
-    uint32_t first = (dn->node.id - c->prefill_nodes) * c->gpus_per_node;
-    struct msg m = {.type = MSG_KEPT,
-                    .u.kept = {.session = k->session,
-                               .engine = first + (in_hbm(dn) ? k->gpu : 0),
-                               .n_engines = in_hbm(dn) ? 1 : c->gpus_per_node,
-                               .tok = tok}};
+    struct msg m = {
+        .type = MSG_KEPT,
+        .u.kept = {.session = k->session,
+                   .engine = cluster_decode_engine(c, dn->node.id, in_hbm(dn) ? k->gpu : 0),
+                   .n_engines = in_hbm(dn) ? 1 : c->gpus_per_node,
+                   .tok = tok}};
     node_send(&dn->node, MSG_SCHEDULER, &m);
 }
 

@@ -29,11 +29,6 @@ static struct sequence_state *state_of(struct compute_sequence *s)
     return (struct sequence_state *)(void *)s->private_words;
 }
 
-static struct compute_sequence *sequence_of(struct list *link)
-{
-    return container_of(link, struct compute_sequence, link);
-}
-
 static struct sim_decode_group *group_of(struct sim_compute *sc, const struct compute_sequence *s)
 {
     return &sc->decodes[s->engine / sc->config.decode_group_gpus];
@@ -67,7 +62,7 @@ static void admit_joining(struct sim_decode_group *g)
         g->engines[i].n_joined = 0;
     }
     list_for_each_safe (pos, tmp, &g->joining) {
-        struct compute_sequence *s = sequence_of(pos);
+        struct compute_sequence *s = compute_sequence_of(pos);
         if (g->n_sequences > 0 && state_of(s)->joined_step > g->step) {
             break; /* they are in the order in which they may join */
         }
@@ -169,7 +164,7 @@ static uint64_t boundary_ns(const struct sim_decode_group *g, uint32_t steps)
 static bool joins_at(const struct sim_decode_group *g, uint64_t step)
 {
     return !list_empty(&g->joining) &&
-           state_of(sequence_of(list_first(&g->joining)))->joined_step <= step;
+           state_of(compute_sequence_of(list_first(&g->joining)))->joined_step <= step;
 }
 
 static void start_epoch(struct sim_decode_group *g)
@@ -198,7 +193,7 @@ static void notify_due(struct sim_decode_group *g)
     while (!list_empty(&now_due)) {
         struct list *node = list_first(&now_due);
         list_remove(node);
-        struct compute_sequence *s = sequence_of(node);
+        struct compute_sequence *s = compute_sequence_of(node);
         if (state_of(s)->due_step > g->step) {
             schedule(g, s);
             continue;
