@@ -291,6 +291,29 @@ START_TEST(test_readers_wait_for_answers)
 }
 END_TEST
 
+/* Both readers of a split request ask; what lies in DRAM is not asked for. */
+START_TEST(test_answers_beside_other_options)
+{
+    static const char agents[] = "workload.agents=24", late[] = "system.buffer_answer=with_step";
+    static const char split[] = "system.path_policy=split";
+    struct run at_once = run_of(SETS(agents, split)), waiting = run_of(SETS(agents, split, late));
+    const struct result *r = &waiting.result;
+    ck_assert_double_gt(r->read_s, at_once.result.read_s + 0.5 * r->tpot_s.mean);
+    ck_assert_double_eq_tol(r->sched_s + r->alloc_s + r->read_s + r->prefill_s, r->ttft_s.mean,
+                            1e-6);
+    ck_assert_double_gt(r->jct_s, at_once.result.jct_s);
+    free(at_once.turns);
+    free(waiting.turns);
+    static const char pool[] = "cluster.dram_cache_bytes=100GB";
+    at_once = run_of(SETS(agents, pool));
+    waiting = run_of(SETS(agents, pool, late));
+    ck_assert_uint_eq(waiting.n, at_once.n);
+    ck_assert_mem_eq(at_once.turns, waiting.turns, at_once.n * sizeof(*at_once.turns));
+    free(at_once.turns);
+    free(waiting.turns);
+}
+END_TEST
+
 /* Copying KV into a decode engine costs its host time, where it is not for nothing. */
 START_TEST(test_admission_stalls)
 {
@@ -443,6 +466,7 @@ int main(void)
     tcase_add_test(tc, test_direct_holds_hbm);
     tcase_add_test(tc, test_hbm_is_promised);
     tcase_add_test(tc, test_readers_wait_for_answers);
+    tcase_add_test(tc, test_answers_beside_other_options);
     tcase_add_test(tc, test_admission_stalls);
     tcase_add_test(tc, test_kept_bytes);
     tcase_add_test(tc, test_capacity_alone);

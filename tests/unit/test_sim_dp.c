@@ -4,6 +4,7 @@
  * I/O size, writes, limit of the cluster, latency), submission costs, and what collectives leave.
  */
 #include <check.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -87,6 +88,52 @@ START_TEST(beyond_those_in_service_reads_queue)
     for (unsigned i = 0; i < 3; i++) {
         assert_took(&op[i], (i + 1) * 0.01);
     }
+}
+END_TEST
+
+static uint64_t answer_in_3_ms(void *self, uint32_t decode_engine)
+{
+    ck_assert_ptr_null(self);
+    ck_assert_uint_eq(decode_engine, 0);
+    return 3000000;
+}
+
+static void cancelled(struct dp_op *op)
+{
+    ck_assert_int_eq(op->status, -ECANCELED);
+}
+
+static struct dp_op *victim;
+
+static void cancel_victim(struct loop_timer *t)
+{
+    (void)t;
+    dp_cancel(&sd.dp, victim);
+}
+
+/* The second read is cancelled while it waits for its answer: no byte of it moves, and the third
+ * asks at once. */
+START_TEST(a_read_is_cancelled_while_it_asks)
+{
+    struct sim_dp_config c = base_config();
+    c.storage.in_service[0] = 1;
+    c.answers.ns = answer_in_3_ms;
+    struct dp_op op[3];
+    struct loop_timer timer;
+    start(&c);
+    for (unsigned i = 0; i < 3; i++) {
+        storage_op(&op[i], DP_STORAGE_READ, 0, 1000000, 400);
+    }
+    victim = &op[1];
+    victim->done = cancelled;
+    loop_timer_init(&timer, cancel_victim);
+    loop_arm(&loop, &timer, 14000000);
+    finish();
+    assert_took(&op[0], 0.013);
+    assert_took(&op[1], 0.014);
+    assert_took(&op[2], 0.014 + 0.013);
+    ck_assert_uint_eq(op[2].answer_ns, 3000000);
+    ck_assert_uint_eq(op[1].parts_done, 0);
 }
 END_TEST
 
@@ -472,6 +519,7 @@ int main(void)
     tcase_add_test(t, shipped_profiles_at_full_blocks);
     tcase_add_test(t, reads_and_writes_share_the_link);
     tcase_add_test(t, beyond_those_in_service_reads_queue);
+    tcase_add_test(t, a_read_is_cancelled_while_it_asks);
     tcase_add_test(t, limit_of_the_storage_cluster);
     tcase_add_test(t, limit_of_the_storage_cluster_is_on_delivered_bytes);
     tcase_add_test(t, limit_of_the_storage_cluster_is_shared_max_min_fairly);
