@@ -8,13 +8,15 @@
  *     T = fixed + hypot(floor, sum over layers [ max over GPUs (attention + linear)
  *                                                + experts(all tokens of the group) ])
  *
- * The host launches kernels while the GPUs still compute, so a forward takes the longer of the two,
- * smoothly: with a = 2.86 requests' worth of floor, n requests reach the throughput n *
- * hypot(a, 1) / hypot(a, n), which meets the seven published points (prefill batch efficiency of
- * arXiv 2602.21548, 1 to 3.01) within 4 %; a sum of the two with the same limit misses them by up
- * to 17 %. Layers are taken as equal, so a run of k of L layers costs the k/L share of T. EP
- * dispatch and combine are taken as hidden behind the other half batch in a prefill, as long as KV
- * traffic does not stretch them; what is not hidden is in linear_efficiency.
+ * What the host does while the GPUs still compute (launching kernels) makes a forward take the
+ * longer of the two, smoothly: with a = 2.86 requests' worth of floor, n requests reach the
+ * throughput n * hypot(a, 1) / hypot(a, n), which meets the seven published points (prefill batch
+ * efficiency of arXiv 2602.21548, 1 to 3.01) within 4 %; a sum meets them within 8 %. What the
+ * kernels do not hide is in fixed, as the served 27B has it (scenarios/paper/README.md).
+ *
+ * Layers are taken as equal, so a run of k of L layers costs the k/L share of T. EP dispatch and
+ * combine are taken as hidden behind the other half batch in a prefill, as long as KV traffic does
+ * not stretch them; what is not hidden is in linear_efficiency.
  *
  * Attention takes the time of its kernels and one for each cached token and layer, the same for
  * all models, whose cause is not known: by the published run at scale a turn on 35K cached tokens
