@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Builds and runs every test that this machine can, in three configurations:
-#   build-gcc    gcc, release as tools/quickstart.sh builds it, with the lint and device suites
+#   build-gcc    gcc, release as tools/quickstart.sh builds it, with the suites that run once
 #   build-clang  clang
 #   build-asan   AddressSanitizer and UndefinedBehaviorSanitizer (clang, or gcc without clang's runtime)
 # The last line of stdout is "N passed, N failed, N skipped" summed over the configurations; a build
@@ -15,8 +15,8 @@ passed=0 failed=0 skipped=0
 summary=$(mktemp)   # the failures of all configurations, to stand together at the end
 trap 'rm -f "$summary"' EXIT
 
-# The suites lint and device do not depend on the compiler's checks: they run once.
-once="--no-suite lint --no-suite device"
+# The suites lint, device and figures do not depend on the compiler's checks: they run once.
+once="--no-suite lint --no-suite device --no-suite figures"
 
 build() { # directory compiler options...
     dir=$1 compiler=$2
