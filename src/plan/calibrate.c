@@ -83,18 +83,6 @@ static void settings_done(struct settings *s)
     free(s->texts);
 }
 
-static int value_of(const struct fitting *f, const struct target *t, const struct run_outcome *o,
-                    double *ret)
-{
-    if (o->err.code) {
-        *f->err = o->err;
-        return o->err.code;
-    }
-    return target_value(t->metric, o, ret)
-               ? err_set(f->err, -EINVAL, "unknown metric \"%s\"", t->metric)
-               : 0;
-}
-
 /* Of the mean over the seeds, whose runs' outcomes follow one another. */
 static int residual(const struct fitting *f, const struct fit_row *row, const struct run_outcome *o,
                     double *ret)
@@ -103,7 +91,7 @@ static int residual(const struct fitting *f, const struct fit_row *row, const st
     double mean = 0, n = 0;
     for (unsigned k = 0; k < row->seeds; k++) {
         double value = 0;
-        int rc = value_of(f, t, &o[k], &value);
+        int rc = target_value(t->metric, &o[k], &value, f->err);
         if (rc) {
             return rc;
         }

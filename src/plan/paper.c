@@ -244,8 +244,7 @@ static void add_outcome(struct paper_row *row, const struct run_outcome *o)
         value = working_set(row->target, o->steady.working_set.simulated_tok);
     } else if (is_metric(row->target, "working_set_model_bytes")) {
         value = working_set(row->target, o->steady.working_set.model_tok);
-    } else if (target_value(row->metric, o, &value)) {
-        err_set(&row->err, -EINVAL, "unknown metric \"%s\"", row->metric);
+    } else if (target_value(row->metric, o, &value, &row->err)) {
         return;
     }
     add_value(row, value);

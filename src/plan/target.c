@@ -241,7 +241,7 @@ bool target_counts(const struct target *t, const struct run_outcome *o, unsigned
     return !target_is_open(t) || !any || o[i].err.code || o[i].steady.reached;
 }
 
-int target_value(const char *metric, const struct run_outcome *o, double *ret)
+static int value_of(const char *metric, const struct run_outcome *o, double *ret)
 {
     const struct result *r = &o->result;
     const struct run_steady *s = &o->steady;
@@ -280,4 +280,13 @@ int target_value(const char *metric, const struct run_outcome *o, double *ret)
         }
     }
     return -EINVAL;
+}
+
+int target_value(const char *metric, const struct run_outcome *o, double *ret, struct err *err)
+{
+    if (o->err.code) {
+        *err = o->err;
+        return err->code;
+    }
+    return value_of(metric, o, ret) ? err_set(err, -EINVAL, "unknown metric \"%s\"", metric) : 0;
 }

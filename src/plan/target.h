@@ -64,7 +64,7 @@ unsigned target_seeds(const struct target *t);
 bool target_counts(const struct target *t, const struct run_outcome *o, unsigned n, unsigned i);
 
 /*
- * The metric of an outcome, -EINVAL for an unknown metric:
+ * The metric of an outcome; the outcome's own error, or -EINVAL for an unknown metric, with err:
  *   jct_s, ttft_s, ttst_s, tpot_s, agent_jct_s, agents (in the system): with open arrivals those
  *     of run_outcome.steady
  *   sched_frac, alloc_frac, read_frac, prefill_frac: of the mean TTFT, of the same part
@@ -72,6 +72,6 @@ bool target_counts(const struct target *t, const struct run_outcome *o, unsigned
  *   attention_max_avg@P, snic_max_avg@P: over the 5 % of the run that end at P %
  *   agents@T, prompt_tok_per_s@T, ttft_s@T: at T s, the latter over the 100 s around it
  */
-int target_value(const char *metric, const struct run_outcome *o, double *ret);
+int target_value(const char *metric, const struct run_outcome *o, double *ret, struct err *err);
 
 #endif

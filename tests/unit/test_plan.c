@@ -136,6 +136,7 @@ END_TEST
 START_TEST(metrics_over_time_are_means_of_their_window)
 {
     struct run_outcome *o = calloc(1, sizeof(*o));
+    struct err err = ERR_INIT;
     double v;
     o->result.jct_s = 1000;
     for (o->n_points = 0; o->n_points < 100; o->n_points++) {
@@ -146,15 +147,15 @@ START_TEST(metrics_over_time_are_means_of_their_window)
                                                     .forward_max_avg_s = t * t / 100,
                                                     .ttft_s = 1};
     }
-    ck_assert_int_eq(target_value("attention_max_avg@10", o, &v), 0);
+    ck_assert_int_eq(target_value("attention_max_avg@10", o, &v, &err), 0);
     /* 60, 70, 80, 90 and 100 over 100, for as long: 33,000 over 400 over 100. */
     ck_assert_double_eq_tol(v, 0.825, 1e-9);
-    ck_assert_int_eq(target_value("agents@500", o, &v), 0);
+    ck_assert_int_eq(target_value("agents@500", o, &v, &err), 0);
     ck_assert_double_eq(v, 500);
-    ck_assert_int_eq(target_value("ttft_s@500", o, &v), 0);
+    ck_assert_int_eq(target_value("ttft_s@500", o, &v, &err), 0);
     ck_assert_double_eq(v, 1);
-    ck_assert_int_eq(target_value("nonsense", o, &v), -EINVAL);
-    ck_assert_int_eq(target_value("agents@x", o, &v), -EINVAL);
+    ck_assert_int_eq(target_value("nonsense", o, &v, &err), -EINVAL);
+    ck_assert_int_eq(target_value("agents@x", o, &v, &err), -EINVAL);
     free(o);
 }
 END_TEST
